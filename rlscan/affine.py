@@ -1,0 +1,31 @@
+"""⊕, the only combine in the project, over pairs (alpha, beta) that stand for the map x ↦ alpha + beta·x.
+
+    (α_B, β_B) ⊕ (α_A, β_A) = (α_B + β_B·α_A, β_B·β_A)        B nearer to the output step
+
+Its identity is (0, 1). A pair with β = 0 is a reset: it forgets what lies behind it, so ⊕ *selects* there, and a NaN or an infinity
+behind a reset stays behind it. Only an exact zero is a reset: a product that underflows keeps the smallest positive number instead.
+"""
+
+from .language import jit, tl
+
+
+@jit
+def weighted(weight, value):
+    """weight·value; where the weight is exactly zero the value is not used, whatever it holds."""
+    return tl.where(weight == 0, 0.0, weight * value)
+
+
+@jit
+def apply(alpha, beta, x):
+    """alpha + beta·x: the pair applied to what lies behind it."""
+    return alpha + weighted(beta, x)
+
+
+@jit
+def combine(alpha_a, beta_a, alpha_b, beta_b):
+    """(alpha_b, beta_b) ⊕ (alpha_a, beta_a); the scan hands over A, which lies behind, first."""
+    product = beta_b * beta_a
+    # an underflow is no reset: 1e-45 rounds to the smallest positive float32
+    product = tl.where(product == 0, 1e-45, product)
+    reset = (beta_a == 0) | (beta_b == 0)
+    return apply(alpha_b, beta_b, alpha_a), tl.where(reset, 0.0, product)

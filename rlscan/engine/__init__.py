@@ -1,0 +1,7 @@
+"""The engine: one kernel, one portable path, one plan per kind of call. Estimators only call `run`."""
+
+from .checks import option
+from .plan import forced, path_for, run
+from .tiles import Tile
+
+__all__ = ["Tile", "forced", "option", "path_for", "run"]
