@@ -4,10 +4,12 @@ Flags sit on the step that ends. `terminated_t`: the MDP ended at s_{t+1}, whose
 s_{t+1} has a value that is not in the buffer. Both set: termination wins.
 """
 
+from typing import NamedTuple
+
 import torch
 
 from .language import jit, tl
-from .engine.checks import time_axis
+from .engine.checks import check_tensor, time_axis
 from .engine.spec import Argument, Kind, Role, Slot
 
 
@@ -92,3 +94,96 @@ def ends_from_starts(starts: torch.Tensor, last_done: torch.Tensor | bool, *, ti
         last = flags.new_full((*flags.shape[:-1], 1), bool(last_done))
     ends = torch.cat([flags[..., 1:], last], -1) if flags.shape[-1] else flags
     return ends.movedim(-1, axis)
+
+
+class NextStepAutoreset(NamedTuple):
+    """A next-step autoreset rollout in the flags that every estimator takes; see `next_step_autoreset`."""
+
+    terminated: torch.Tensor
+    truncated: torch.Tensor
+    valid: torch.Tensor
+    truncation_values: torch.Tensor | None
+    last_done: torch.Tensor
+
+
+def next_step_autoreset(
+    terminated: torch.Tensor,
+    truncated: torch.Tensor,
+    *,
+    previous_done: torch.Tensor | bool,
+    values: torch.Tensor | None = None,
+    last_values: torch.Tensor | float | None = None,
+    time_dim: int = -1,
+) -> NextStepAutoreset:
+    """Flags and bootstraps of a rollout whose environments reset on the step after an end.
+
+    Under next-step autoreset (Gymnasium's `AutoresetMode.NEXT_STEP`) the step after an end is no transition: its
+    action is ignored, its reward is 0, its flags are clear, and it leads from the final observation to the first one
+    of the next episode. So where step t ends, s_{t+1} *is* in the buffer, as the observation of the reset row t+1:
+
+        reset_t = end_{t-1}, reset_0 = previous_done        V(s_{t+1}) = values[t+1], at T-1 last_values
+
+    A reset row becomes an episode of its own, by a termination there: nothing enters it, nothing leaves it and it
+    bootstraps from nothing, in backward and forward estimators alike. Its own result means nothing: `valid` is False
+    there, and losses and statistics leave it out. Every other row keeps its flags.
+
+    Args:
+        terminated: as the environment gave it, t in [0, T): [N, T], [T], or [T, N] with time_dim=0; bool, uint8 or
+            floating. Both flags have to be clear on reset rows, as autoreset leaves them.
+        truncated: as the environment gave it, of the same shape.
+        previous_done: whether the step before the window ended, which makes row 0 a reset row: [N], or a bool for all
+            rows. False for a window that starts at `reset()`, then the `last_done` returned for the window before.
+        values: V(s_t) for t in [0, T), of the flags' shape or with trailing features [N, T, F]. Optional.
+        last_values: V(s_T), a number or [N] ([N, F]). Required with `values`.
+        time_dim: -1 or 1 for [N, T], 0 or -2 for [T, N].
+
+    Returns:
+        terminated, truncated: bool, to hand to an estimator with `truncation_values`.
+        valid: bool, True on real transitions.
+        truncation_values: V(s_{t+1}) for t in [0, T), of the shape of `values`, or None without them.
+        last_done: bool [N], whether the last step of the window ended; the next window's `previous_done`.
+
+    Raises:
+        ValueError: a shape, device or time_dim that does not fit, or only one of `values` and `last_values`.
+        TypeError: a dtype or type that does not fit.
+
+    >>> terminated = torch.tensor([[False, True, False, False, False]])
+    >>> step = next_step_autoreset(terminated, torch.zeros_like(terminated), previous_done=False)
+    >>> step.valid
+    tensor([[ True,  True, False,  True,  True]])
+    >>> step.terminated
+    tensor([[False,  True,  True, False, False]])
+    """
+    check_tensor("terminated", terminated, Role.FLAG)
+    time, shape = time_axis(terminated.ndim, time_dim), tuple(terminated.shape)
+    rows = shape[:time] + shape[time + 1 :]
+
+    def check(name: str, x: torch.Tensor, role: Role, wanted: tuple[int, ...]) -> None:
+        check_tensor(name, x, role)
+        if x.shape not in (wanted, () if role is Role.ROW else wanted):
+            raise ValueError(f"{name} has shape {list(x.shape)}; it should be {list(wanted)}")
+        if x.device != terminated.device:
+            raise ValueError(f"{name} is on {x.device}; it should be on {terminated.device}, as terminated is")
+
+    if isinstance(previous_done, bool):
+        previous_done = terminated.new_full(rows, previous_done, dtype=torch.bool)
+    check("truncated", truncated, Role.FLAG, shape)
+    check("previous_done", previous_done, Role.FLAG, rows)
+    ended, cut = terminated != 0, truncated != 0
+    ends_before = torch.cat([(previous_done != 0).unsqueeze(time), ended | cut], time)  # end_{t-1} for t in [0, T]
+    reset = ends_before.narrow(time, 0, shape[time])
+
+    if (values is None) != (last_values is None):
+        missing, given = ("values", "last_values") if values is None else ("last_values", "values")
+        raise ValueError(f"{missing} is missing: it is needed, because {given} is given")
+    successors = None
+    if values is not None and last_values is not None:
+        check_tensor("values", values, Role.DATA)
+        features = tuple(values.shape[len(shape) :])
+        check("values", values, Role.DATA, shape + features)
+        if isinstance(last_values, float | int):
+            last_values = values.new_full((), last_values)
+        check("last_values", last_values, Role.ROW, rows + features)
+        last = last_values.to(values.dtype).expand(rows + features).unsqueeze(time)
+        successors = torch.cat([values, last], time).narrow(time, 1, shape[time])
+    return NextStepAutoreset(ended | reset, cut, ~reset, successors, ends_before.select(time, shape[time]))

@@ -173,10 +173,12 @@ def check_tensor(name: str, value: Any, role: Role) -> None:
         allowed, names = FLOATS, FLOAT_NAMES
     if value.dtype not in allowed:
         raise TypeError(f"{name} has dtype {str(value.dtype).removeprefix('torch.')}; it should be {names}")
-    if value.requires_grad and torch.is_grad_enabled():
-        raise ValueError(
-            f"{name} requires grad, and rlscan has no gradients yet: pass {name}.detach(), or call under torch.no_grad()"
-        )
+
+
+def refuse_gradients(names: Sequence[str]) -> None:
+    raise ValueError(
+        f"{names[0]} requires grad, and rlscan has no gradients yet: pass {names[0]}.detach(), or call under torch.no_grad()"
+    )
 
 
 def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
@@ -184,8 +186,6 @@ def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, devic
         raise ValueError(
             f"out has shape {list(out.shape)}, {out.dtype} on {out.device}; it should be {list(shape)}, {dtype} on {device}"
         )
-    if out.requires_grad and torch.is_grad_enabled():
-        raise ValueError("out requires grad; it should be a plain tensor")
 
 
 def option(name: str, value: Any, choices: Mapping[str, Choice]) -> Choice:

@@ -4,7 +4,7 @@ A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, agai
 carry x in registers. TIME_AXIS says which side of the tile is time: 1 where time is contiguous in memory, 0 where rows are.
 """
 
-from ..affine import apply, combine
+from ..affine import apply, combine, weighted
 from ..language import tl, triton
 from .spec import Kind
 
@@ -35,33 +35,38 @@ def row_offset(row, row_sizes, strides, GROUP: tl.constexpr, ROW_DIMS: tl.conste
 
 
 @triton.jit
+def action_values(pointer, offset, action, action_stride, inside, ALIGNMENT: tl.constexpr, DTYPE: tl.constexpr):
+    """One number per step and action; ALIGNMENT elements of a step can be read as one vector."""
+    offset = tl.expand_dims(offset, 2) + action * action_stride
+    offset = tl.multiple_of(offset, [1, 1, ALIGNMENT])
+    return tl.load(pointer + offset, mask=tl.expand_dims(inside, 2), other=0).to(DTYPE)
+
+
+@triton.jit
 def expectation(
     q,
     policy,
     q_offset,
     policy_offset,
-    q_stride,
-    policy_stride,
+    action_strides,
     inside,
     actions,
     BLOCK_ACTIONS: tl.constexpr,
+    ALIGNMENT: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
     """Σ_a policy·q over the last dimension; an action of probability zero is not used."""
     total = tl.zeros(inside.shape, DTYPE)
     for first in range(0, actions, BLOCK_ACTIONS):
         action = first + tl.arange(0, BLOCK_ACTIONS)[None, None, :]
-        mask = tl.expand_dims(inside, 2) & (action < actions)
-        q_a = tl.load(q + tl.expand_dims(q_offset, 2) + action * q_stride, mask=mask, other=0).to(DTYPE)
-        policy_a = tl.load(policy + tl.expand_dims(policy_offset, 2) + action * policy_stride, mask=mask, other=0).to(
-            DTYPE
-        )
-        total += tl.sum(apply(0.0, policy_a, q_a), 2)
+        q_a = action_values(q, q_offset, action, action_strides[0], inside, ALIGNMENT, DTYPE)
+        policy_a = action_values(policy, policy_offset, action, action_strides[1], inside, ALIGNMENT, DTYPE)
+        total += tl.sum(weighted(policy_a, q_a), 2)
     return total
 
 
 @triton.jit
-def load_slot(pointer, row_start, time_stride, KIND: tl.constexpr, t, inside, T, DTYPE: tl.constexpr):
+def load_slot(pointer, row_start, time_stride, KIND: tl.constexpr, row, rows, t, T, inside, DTYPE: tl.constexpr):
     """One slot over the tile; every kind that reads memory."""
     if KIND == VALUE:
         return tl.load(pointer + row_start + t * time_stride, mask=inside, other=0).to(DTYPE)
@@ -72,7 +77,7 @@ def load_slot(pointer, row_start, time_stride, KIND: tl.constexpr, t, inside, T,
     elif KIND == PREVIOUS_FLAG:
         return tl.load(pointer + row_start + (t - 1) * time_stride, mask=inside & (t > 0), other=0) != 0
     elif KIND == ROW:
-        return tl.load(pointer + row_start, mask=inside & (t >= 0), other=0).to(DTYPE)
+        return tl.load(pointer + row_start, mask=row < rows, other=0).to(DTYPE)
     else:
         tl.static_assert(KIND == CELL)
         return tl.load(pointer).to(DTYPE)
@@ -101,7 +106,8 @@ def affine_scan_kernel(
     TIME_AXIS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_STEPS: tl.constexpr,
-    BLOCK_ACTIONS: tl.constexpr,
+    BLOCK_ACTIONS: tl.constexpr,  # divides actions
+    ACTION_ALIGNMENT: tl.constexpr,
     WIDE: tl.constexpr,  # some offset passes 2^31
     DTYPE: tl.constexpr,
 ):
@@ -115,10 +121,10 @@ def affine_scan_kernel(
     SLOTS: tl.constexpr = len(KINDS) - 1
 
     if KINDS[SLOTS] == ROW or KINDS[SLOTS] == FINAL:
-        start = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
+        behind = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
         if KINDS[SLOTS] == FINAL:
-            start += (T - 1).to(start.dtype) * strides[GROUPS[SLOTS] * (ROW_DIMS + 1) + ROW_DIMS]
-        carry = tl.load(inputs[SLOTS] + start, mask=row < rows, other=0).to(DTYPE)
+            behind += (T - 1).to(behind.dtype) * strides[GROUPS[SLOTS] * (ROW_DIMS + 1) + ROW_DIMS]
+        carry = tl.load(inputs[SLOTS] + behind, mask=row < rows, other=0).to(DTYPE)
     elif KINDS[SLOTS] == CELL:
         carry = tl.load(inputs[SLOTS]).to(DTYPE) + tl.zeros(row.shape, DTYPE)
     elif KINDS[SLOTS] == SCALAR:
@@ -159,16 +165,18 @@ def affine_scan_kernel(
                             policy,
                             row_start + t * time_stride,
                             policy_start + t * policy_stride,
-                            action_strides[0],
-                            action_strides[1],
+                            action_strides,
                             inside,
                             actions,
                             BLOCK_ACTIONS,
+                            ACTION_ALIGNMENT,
                             DTYPE,
                         ),
                     )
                 else:
-                    operands = operands + (load_slot(inputs[k], row_start, time_stride, KINDS[k], t, inside, T, DTYPE),)
+                    operands = operands + (
+                        load_slot(inputs[k], row_start, time_stride, KINDS[k], row, rows, t, T, inside, DTYPE),
+                    )
 
         alpha, beta = COEFFICIENTS(*operands)
         # steps outside the window are the identity (0, 1)
@@ -179,8 +187,8 @@ def affine_scan_kernel(
 
         x_next = x
         if USES_NEXT_RESULT:
-            behind = tl.minimum(step + 1, BLOCK_STEPS - 1).to(tl.int32)
-            x_next = tl.gather(x, tl.broadcast_to(behind, x.shape), TIME_AXIS)
+            step_next = tl.minimum(step + 1, BLOCK_STEPS - 1).to(tl.int32)
+            x_next = tl.gather(x, tl.broadcast_to(step_next, x.shape), TIME_AXIS)
             x_next = tl.where(step == BLOCK_STEPS - 1, carry, x_next)
 
         results = OUTPUTS(x, x_next, *operands)

@@ -1,0 +1,172 @@
+"""The launch of the kernel: its constant arguments are worked out once, then only pointers and numbers are new."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import language
+from ..language import tl, triton
+from .checks import Window
+from .kernel import affine_scan_kernel
+from .spec import Kind, Role, Spec
+from .tiles import Tile, choose_tile
+
+runtime = triton.knobs.runtime
+
+
+class Launch:
+    """One kind of launch: strides, sizes, tile and constants of `affine_scan_kernel`."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        window: Window,
+        kinds: Sequence[int],
+        sources: Sequence[int],
+        policy: int,
+        arguments: tuple[Any, ...],
+        results: tuple[torch.Tensor, ...],
+        tile: Tile | None,
+    ) -> None:
+        self.device = window.device
+        self.sources = tuple(sources)
+        self.policy = policy
+        double = window.compute_dtype == torch.float64
+        # a number reaches the kernel as float32: in float64 it goes through a 0-d tensor
+        self.kinds = tuple(int(Kind.CELL) if double and kind == Kind.SCALAR else kind for kind in kinds)
+        self.numbers = tuple(k for k, kind in enumerate(kinds) if kind == Kind.SCALAR)
+        self.numbers_in_memory = double and bool(self.numbers)
+        self.numbers_are_floats = all(type(arguments[sources[k]]) is float for k in self.numbers)
+
+        sizes = window.rows or (1,)
+        layouts: list[tuple[int, ...]] = []  # row strides..., time stride; one entry for all tensors that share it
+
+        def group(view: torch.Tensor, role: Role) -> int:
+            layout = (*view.stride(), 0) if role is Role.ROW else view.stride()[: len(sizes) + 1]
+            if layout not in layouts:
+                layouts.append(layout)
+            return layouts.index(layout)
+
+        roles = [a.role for a in spec.arguments]
+        views = {
+            k: window.view(roles[source], arguments[source])
+            for k, source in enumerate(sources)
+            if source >= 0 and self.kinds[k] not in (Kind.SCALAR, Kind.CELL)
+        }
+        groups = tuple(group(views[k], roles[sources[k]]) if k in views else 0 for k in range(len(sources)))
+        outputs = [window.view(Role.DATA, result) for result in results]
+        output_groups = tuple(group(view, Role.DATA) for view in outputs)
+        actions, alignment, policy_group, action_strides = 0, 1, 0, (0, 0)
+        reached = [*views.values(), *outputs]
+        if policy >= 0:
+            probabilities = window.view(Role.ACTIONS, arguments[policy])
+            values = next(views[k] for k in views if self.kinds[k] == Kind.EXPECTATION)
+            policy_group = group(probabilities, Role.ACTIONS)
+            actions = probabilities.shape[-1]
+            action_strides = (values.stride(-1), probabilities.stride(-1))
+            if action_strides == (1, 1):
+                alignment = math.gcd(8, *values.stride()[:-1], *probabilities.stride()[:-1])
+            reached.append(probabilities)
+
+        first = views[0].stride()
+        rows, merged, layouts = math.prod(sizes), *merge_rows(sizes, layouts)
+        time_is_contiguous = rows == 1 or first[-1] <= min(first[:-1])
+        self.tile = tile or choose_tile(rows, window.steps, time_is_contiguous=time_is_contiguous, actions=actions)
+        self.grid = (-(-rows // self.tile.rows), 1, 1)
+        self.constants = (
+            tuple(stride for layout in layouts for stride in layout),
+            action_strides,
+            merged,
+            rows,
+            window.steps,
+            actions,
+            spec.coefficients,
+            spec.outputs,
+            self.kinds,
+            groups,
+            output_groups,
+            policy_group,
+            len(merged),
+            spec.reverse,
+            spec.uses_next_result,
+            int(time_is_contiguous),
+            self.tile.rows,
+            self.tile.steps,
+            math.gcd(self.tile.actions, actions) or 1,
+            alignment,
+            any(reach(view) >= 2**31 for view in reached),
+            tl.float64 if double else tl.float32,
+        )
+        self.compiled: Any = None  # Triton's compiled kernel, from the first launch on
+        if not language.INTERPRETED:
+            active = triton.runtime.driver.active
+            self.current_device, self.current_stream = active.get_current_device, active.get_current_stream
+
+    def __call__(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...], raw: list[Any]) -> None:
+        if self.device.type == "cuda" and not language.INTERPRETED and self.device.index != self.current_device():
+            with torch.cuda.device(self.device):
+                self.launch(arguments, results, raw)
+        else:
+            self.launch(arguments, results, raw)
+
+    def launch(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...], raw: list[Any]) -> None:
+        """The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch."""
+        if self.compiled is None or watched(runtime.launch_enter_hook) or watched(runtime.launch_exit_hook):
+            self.launch_ordinary(arguments, results)
+            return
+        raw.append(0)  # what a source of -1 reads
+        if not self.numbers_are_floats:
+            for k in self.numbers:
+                raw[self.sources[k]] = float(raw[self.sources[k]])
+        self.compiled(
+            *self.grid,
+            self.current_stream(self.device.index),
+            self.function,
+            self.metadata,
+            None,
+            None,
+            None,
+            tuple([raw[source] for source in self.sources]),
+            tuple([result.data_ptr() for result in results]),
+            raw[self.policy],
+            *self.constants,
+        )
+
+    def launch_ordinary(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
+        inputs = [arguments[source] if source >= 0 else 0 for source in self.sources]
+        for k in self.numbers:
+            inputs[k] = float(inputs[k])
+            if self.numbers_in_memory:
+                inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
+        policy = arguments[self.policy] if self.policy >= 0 else 0
+        compiled = affine_scan_kernel[self.grid](
+            tuple(inputs), results, policy, *self.constants, num_warps=self.tile.warps, enable_fp_fusion=True
+        )
+        parts = [getattr(compiled, name, None) for name in ("run", "function", "packed_metadata")]
+        if not language.INTERPRETED and not self.numbers_in_memory and all(part is not None for part in parts):
+            self.compiled, self.function, self.metadata = parts
+
+
+def reach(view: torch.Tensor) -> int:
+    """The largest element offset in the view."""
+    return sum((size - 1) * stride for size, stride in zip(view.shape, view.stride(), strict=True))
+
+
+def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Adjacent row dimensions become one where every layout allows it; dimensions of size 1 go."""
+    kept = [axis for axis, size in enumerate(sizes) if size != 1] or [0]
+    merged = [sizes[axis] for axis in kept]
+    rows = [[layout[axis] for axis in kept] for layout in layouts]
+    for axis in reversed(range(len(merged) - 1)):
+        if all(row[axis] == row[axis + 1] * merged[axis + 1] for row in rows):
+            merged[axis] *= merged.pop(axis + 1)
+            for row in rows:
+                row.pop(axis)
+    return tuple(merged), [(*row, layout[-1]) for row, layout in zip(rows, layouts, strict=True)]
+
+
+def watched(hook: Any) -> bool:
+    """Whether a profiler hangs on this launch hook: None or a chain of calls, depending on Triton's version."""
+    return hook is not None and bool(getattr(hook, "calls", True))

@@ -1,0 +1,85 @@
+"""One example through a public function and through the reference."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import rlscan
+
+from .. import reference
+from ..engine import forced, path_for
+from .strategies import Example, Setup
+from .tolerance import Mismatch, assert_exact, assert_within, bounds
+
+FLAGS = ("terminated", "truncated", "ends")
+ROWS = ("last_values", "initial")
+
+
+def tensor(setup: Setup, name: str, value: Any, device: str) -> Any:
+    """A canonical [N, T, ...] array as the setup's function takes it: dtype, layout and strides."""
+    if not isinstance(value, np.ndarray | np.generic):
+        return value
+    dtype = getattr(torch, setup.flags if name in FLAGS else setup.dtype)
+    x = torch.from_numpy(np.array(value)).to(device=device, dtype=dtype)
+    if x.ndim == 0:
+        return x
+    if name in ROWS:
+        return x[0] if setup.layout == "T" else x
+    if setup.layout == "T":
+        x = x[0]
+    elif setup.layout == "TN":
+        x = x.transpose(0, 1).contiguous()
+    if setup.strides == "gapped":
+        # every other element of a larger buffer whose other elements are garbage
+        wide = torch.full((*x.shape, 2), True if dtype == torch.bool else 113, dtype=dtype, device=device)
+        wide[..., 0] = x
+        x = wide[..., 0]
+    elif setup.strides == "transposed" and x.ndim >= 2:
+        x = x.transpose(0, 1).contiguous().transpose(0, 1)
+    return x
+
+
+def call(function: Callable[..., Any], example: Example, device: str, path: str | None) -> tuple[torch.Tensor, ...]:
+    """The function's results as canonical [N, T, ...] tensors; inputs are checked to be unchanged."""
+    setup = example.setup
+    arguments = {name: tensor(setup, name, value, device) for name, value in example.arguments.items()}
+    before = {name: x.clone() for name, x in arguments.items() if isinstance(x, torch.Tensor)}
+    arguments |= dict(setup.options)
+    with forced(path, setup.tile):
+        results = function(**arguments, time_dim=0 if setup.layout == "TN" else -1)
+    for name, x in before.items():
+        if not torch.equal(x.double().nan_to_num(7.0), arguments[name].double().nan_to_num(7.0)):
+            raise Mismatch(f"{setup.estimator} changed its argument {name}")
+    results = results if isinstance(results, tuple) else (results,)
+    if setup.layout == "TN":
+        return tuple(x.transpose(0, 1) for x in results)
+    return tuple(x.unsqueeze(0) for x in results) if setup.layout == "T" else results
+
+
+def expect(example: Example) -> tuple[Any, ...]:
+    """The reference's results on the canonical arrays."""
+    results = getattr(reference, example.setup.estimator)(**example.arguments, **dict(example.setup.options))
+    return results if isinstance(results, tuple) else (results,)
+
+
+def compare(example: Example, *, exact: bool, device: str = "cpu", path: str | None = None, api: Any = rlscan) -> float:
+    """Raises Mismatch unless the public function agrees with the reference; returns the largest share of the bound used."""
+    estimator = example.setup.estimator
+    results, expected = call(getattr(api, estimator), example, device, path), expect(example)
+    if len(results) != len(expected):
+        raise Mismatch(f"{estimator} returned {len(results)} results, not {len(expected)}")
+    dtype = getattr(torch, example.setup.dtype)
+    share = 0.0
+    truncates = (path or path_for(torch.device(device))) == "interpreter"
+    limits = expected if exact else bounds(example, expected, truncates)
+    for k, (got, want, limit) in enumerate(zip(results, expected, limits, strict=True)):
+        what = f"{estimator} result {k}"
+        if got.dtype != dtype:
+            raise Mismatch(f"{what} has dtype {got.dtype}, not {dtype}")
+        if exact:
+            assert_exact(got, want, what, truncates)
+        else:
+            share = max(share, assert_within(got, want, limit, what))
+    return share
