@@ -2,29 +2,43 @@
 
     G_t = r_t + γ·V'_t where the episode or the window ends;  else r_t + γ·[(1 − λ)·V'_t + λ·G_{t+1}]
 
-As a scan: α_t = r_t + γ·(1 − λ)·V'_t (r_t + γ·V'_t at an end), β_t = γλ·(1 − end_t), backward, carry G_T = V'_{T-1}: the window value
-enters through α and carry, with weights γ(1 − λ) and γλ.
+As a scan: α_t = r_t + γ·(1 − λ)·V'_t (r_t + γ·V'_t where the episode or the window ends), β_t = γλ (0 where either ends), backward,
+carry G_T = 0: the window value enters through α alone, and λ_{T-1} is not read.
 """
 
 import torch
 
 from .affine import weighted
-from .boundaries import SUCCESSOR_ARGUMENTS, final_value, successor_slots, successor_value, unless_ended
+from .boundaries import SUCCESSOR_ARGUMENTS, successor_slots, successor_value, unless_ended
 from .engine import run
 from .engine.spec import Argument, Kind, Role, Slot, Spec
 from .language import jit, tl
 
 
 @jit
-def coefficients(reward, value_next, terminated, truncated, truncation_value, is_last, last_value, gamma, lambda_):
+def coefficients(
+    reward, value_next, terminated, truncated, truncation_value, is_last, last_value, window_ends, gamma, lambda_
+):
     successor = successor_value(value_next, terminated, truncated, truncation_value, is_last, last_value)
-    mixed = tl.where(terminated | truncated, successor, weighted(1 - lambda_, successor))
-    return reward + weighted(gamma, mixed), unless_ended(gamma * lambda_, terminated, truncated)
+    mixed = tl.where(terminated | truncated | window_ends, successor, weighted(1 - lambda_, successor))
+    beta = tl.where(window_ends, 0.0, gamma * lambda_)
+    return reward + weighted(gamma, mixed), unless_ended(beta, terminated, truncated)
 
 
 @jit
 def outputs(
-    x, x_next, reward, value_next, terminated, truncated, truncation_value, is_last, last_value, gamma, lambda_
+    x,
+    x_next,
+    reward,
+    value_next,
+    terminated,
+    truncated,
+    truncation_value,
+    is_last,
+    last_value,
+    window_ends,
+    gamma,
+    lambda_,
 ):
     return (x,)
 
@@ -33,9 +47,10 @@ def _slots(given: frozenset[str]) -> tuple[Slot, ...]:
     return (
         Slot("reward", Kind.VALUE, "rewards"),
         *successor_slots(given),
+        Slot("window_ends", Kind.LAST),
         Slot("gamma", Kind.VALUE, "gamma"),
         Slot("lambda_", Kind.VALUE, "lambda_"),
-        final_value(given),
+        Slot("carry", Kind.NO_VALUE),
     )
 
 

@@ -1,6 +1,5 @@
 """One example through a public function and through the reference."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 import rlscan
 
 from .. import reference
-from ..engine import forced, path_for
+from ..engine import path_for
 from .strategies import Example, Setup
 from .tolerance import Mismatch, assert_exact, assert_within, bounds
 
@@ -41,14 +40,14 @@ def tensor(setup: Setup, name: str, value: Any, device: str) -> Any:
     return x
 
 
-def call(function: Callable[..., Any], example: Example, device: str, path: str | None) -> tuple[torch.Tensor, ...]:
-    """The function's results as canonical [N, T, ...] tensors; inputs are checked to be unchanged."""
+def call(example: Example, device: str, path: str | None, api: Any) -> tuple[torch.Tensor, ...]:
+    """The public function's results as canonical [N, T, ...] tensors; inputs are checked to be unchanged."""
     setup = example.setup
     arguments = {name: tensor(setup, name, value, device) for name, value in example.arguments.items()}
     before = {name: x.clone() for name, x in arguments.items() if isinstance(x, torch.Tensor)}
     arguments |= dict(setup.options)
-    with forced(path, setup.tile):
-        results = function(**arguments, time_dim=0 if setup.layout == "TN" else -1)
+    with api.engine.forced(path, setup.tile):
+        results = getattr(api, setup.estimator)(**arguments, time_dim=0 if setup.layout == "TN" else -1)
     for name, x in before.items():
         if not torch.equal(x.double().nan_to_num(7.0), arguments[name].double().nan_to_num(7.0)):
             raise Mismatch(f"{setup.estimator} changed its argument {name}")
@@ -67,7 +66,7 @@ def expect(example: Example) -> tuple[Any, ...]:
 def compare(example: Example, *, exact: bool, device: str = "cpu", path: str | None = None, api: Any = rlscan) -> float:
     """Raises Mismatch unless the public function agrees with the reference; returns the largest share of the bound used."""
     estimator = example.setup.estimator
-    results, expected = call(getattr(api, estimator), example, device, path), expect(example)
+    results, expected = call(example, device, path, api), expect(example)
     if len(results) != len(expected):
         raise Mismatch(f"{estimator} returned {len(results)} results, not {len(expected)}")
     dtype = getattr(torch, example.setup.dtype)

@@ -191,6 +191,10 @@ def fill(setup: Setup, pattern: Any, rng: np.random.Generator, *, exact: bool, h
         arguments["gamma"] = weight(setup.gamma, numbers.gammas)
     if setup.estimator not in ("linear_scan", "prefix_sum", "discounted_returns"):
         arguments["lambda_"] = weight(setup.lambda_, numbers.lambdas)
+    if setup.lambda_ == "steps" and setup.estimator == "td_lambda":
+        numbers.poison(arguments["lambda_"], ended | (np.arange(steps) == steps - 1))
+    elif setup.lambda_ == "steps" and setup.estimator == "gae":
+        numbers.poison(arguments["lambda_"], ended)
     if hazard:
         first = arguments[next(iter(arguments))]
         first[tuple(int(rng.integers(size)) for size in first.shape)] = np.nan

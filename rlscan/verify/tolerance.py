@@ -169,6 +169,8 @@ def majorants(example: Example, stretch: float) -> tuple[Any, ...]:
         return targets, advantage
     # 1 − λ is taken as 1: its rounding error is relative to λ, not to itself
     lambda_ = size.get("lambda_", np.float64(1.0))
+    if setup.estimator == "td_lambda" and np.ndim(lambda_):
+        lambda_ = np.where(np.arange(lambda_.shape[1]) == lambda_.shape[1] - 1, 0.0, lambda_)  # not read there
     x = reference.gae(rewards, -values, **ends, next_values=successor_size, gamma=gamma, lambda_=lambda_).advantages
     return (x, x + values) if setup.estimator == "gae" else (2 * x,)
 

@@ -1,0 +1,83 @@
+# `make` lists the targets. A target that needs the environment makes it first, once: .venv, with the versions of requirements/ci.txt.
+#
+#   PYTHON   the Python to make it from (3.10 or newer)
+#   VENV     where it lies; empty: none is made, and $(PYTHON) has to hold what is needed
+#   JOBS     test processes
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= auto
+EXAMPLES ?= 2000
+CERTIFICATE ?= build/certificate.json
+TRITONS ?= 3.4.0 3.9.0
+
+STAMP := $(if $(VENV),$(VENV),build)/installed.stamp
+PY := $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
+PIP := $(PY) -m pip --disable-pip-version-check --quiet install
+RLSCAN := $(PY) -m rlscan.cli
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
+# several processes share the cores
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help setup test check format gpu reproduce render claims triton-versions clean
+
+help: ## these lines
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## the environment: made if it is missing or its requirements have changed
+
+$(STAMP): pyproject.toml requirements/ci.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "$(PYTHON) is too old or missing; name another: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+ifneq ($(VENV),)
+	@echo "Setting up $(VENV) (minutes, the first time)"
+	@test -x $(PY) && $(PY) -c '' || $(PYTHON) -m venv --clear $(VENV) || \
+		{ echo "$(PYTHON) has no venv module; on Debian it is the package python3-venv" >&2; exit 1; }
+	$(PIP) --constraint requirements/ci.txt --editable '.[dev]'
+else
+	$(PIP) --no-deps --no-build-isolation --editable .
+endif
+	@mkdir -p $(@D) && touch $@
+
+test: $(STAMP) ## every test: proofs, portable path, and the kernels in Triton's interpreter
+	$(ONE_THREAD) $(PYTEST)
+
+check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m paper.render --check
+	$(PY) -m paper.claims --check
+
+format: $(STAMP) ## formats and sorts imports
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+gpu: $(STAMP) ## every test and the verification on compiled kernels (without a venv: make gpu VENV=)
+	@$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || \
+		{ echo "PyTorch sees no GPU here: make test is what runs without one" >&2; exit 1; }
+	env -u TRITON_INTERPRET $(PYTEST)
+	@mkdir -p $(dir $(CERTIFICATE))
+	env -u TRITON_INTERPRET $(RLSCAN) verify --device cuda --examples $(EXAMPLES) --json $(CERTIFICATE)
+
+reproduce: $(STAMP) ## verify, then measure and render the tables that this machine can, then an example on real rollouts
+	$(RLSCAN) reproduce
+	$(PY) examples/gymnasium_gae.py
+
+render: $(STAMP) ## the tables in paper/rendered/ and README.md, from the committed results
+	$(PY) -m paper.render
+
+claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed evidence; renders README.md's table
+	$(PY) -m paper.claims
+
+triton-versions: $(STAMP) ## the kernels in the interpreter of the oldest and the newest Triton (downloads 0.5 GB, once)
+	@set -e; for version in $(TRITONS); do \
+		folder=build/triton/$$version; \
+		test -e $$folder/installed.stamp || { rm -rf $$folder; $(PIP) --no-deps --target $$folder triton==$$version; touch $$folder/installed.stamp; }; \
+		export PYTHONPATH=$$folder; \
+		$(PY) -c "import triton; print('Triton', triton.__version__); assert triton.__version__ == '$$version'"; \
+		TRITON_INTERPRET=1 $(ONE_THREAD) $(PYTEST) $(TRITON_TESTS); \
+	done
+
+clean: ## removes the environment and what was built
+	rm -rf $(VENV) build

@@ -1,0 +1,253 @@
+"""The claims: `python -m paper.claims` says PASS, FAIL or NOT RUN for each and renders them.
+
+README.md shows the table between `<!-- claims:begin -->` and `<!-- claims:end -->`, paper/rendered/claims.md all of it.
+With `--check` nothing is written and what is stale fails. A verdict comes from paper/results: what is not there is NOT
+RUN.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paper.baselines import TRUNCATES
+from paper.bench import PAPER, original, tables, tomllib
+from paper.render import ABSENT, PEER_GPU, SCAN, Cell, markdown, number
+
+CODE = ("rlscan", "reference", "proofs")  # what a certificate is about
+PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
+KINDS = ("proof", "exhaustive", "fuzz", "measured")
+
+Claim = dict[str, Any]
+Device = dict[str, Any]
+
+
+class Verdict(NamedTuple):
+    word: str
+    note: str = ""  # how many cases, or which ratios
+
+    def __str__(self) -> str:
+        return f"{self.word}, {self.note}" if self.note else self.word
+
+
+def load(root: Path = PAPER.parent) -> tuple[dict[str, Claim], dict[str, Device]]:
+    """The claims and devices of paper/claims.toml, by name."""
+    declared = tomllib.loads((root / "paper" / "claims.toml").read_text())
+    return declared["claim"], declared["device"]
+
+
+def read(root: Path, device: str, name: str) -> dict[str, Any] | None:
+    """A device's certificate or table, or None where it is not there."""
+    path = root / "paper" / "results" / device / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+# Verdicts
+
+
+def judge(claim: Claim, root: Path, name: str, device: Device) -> Verdict | None:
+    """The verdict on one device; None where the claim is not about it."""
+    if name not in claim.get("devices", [name]):
+        return None
+    if claim["kind"] == "measured":
+        return measured(claim["measured"], read(root, name, claim["measured"]["table"]))
+    certificate = read(root, name, "certificate")
+    return Verdict(NOT_RUN) if certificate is None else certified(claim, certificate, device["paths"])
+
+
+def wanted(claim: Claim, paths: list[str]) -> Iterator[tuple[str, str]]:
+    """(kind, name) of every entry that the certificate needs; a name that ends in * stands for all that begin so."""
+    from rlscan.verify.strategies import ESTIMATORS
+
+    if claim["kind"] == "proof":
+        yield from (("proof", statements()[name]) for name in map(proof_name, claim["evidence"]) if name)
+        return
+    pattern = claim["certificate"]
+    names = [pattern["claim"].format(estimator=estimator, path=path) for estimator in ESTIMATORS for path in paths]
+    yield from ((pattern["kind"], name) for name in dict.fromkeys(names))
+
+
+def certified(claim: Claim, certificate: dict[str, Any], paths: list[str]) -> Verdict:
+    """FAIL if any entry failed, NOT RUN if any is missing, did not run or tried nothing, else PASS."""
+    entries, missing = [], False
+    for kind, name in wanted(claim, paths):
+        found = [entry for entry in certificate["claims"] if entry["kind"] == kind and matches(entry["claim"], name)]
+        missing = missing or not found
+        entries += found
+    verdicts = [entry["verdict"] for entry in entries]
+    if FAIL in verdicts:
+        return Verdict(FAIL, f"{verdicts.count(FAIL)} of {len(entries)}")
+    if missing or not all(entry["verdict"] == PASS and entry["cases"] > 0 for entry in entries):
+        return Verdict(NOT_RUN)
+    at_least = claim.get("certificate", {}).get("at_least")
+    if at_least is None:
+        return Verdict(PASS, f"{sum(entry['cases'] for entry in entries):,} cases")
+    return Verdict(PASS if len(entries) >= at_least else FAIL, f"{len(entries)} of {len(entries)} rejected")
+
+
+def matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def measured(what: dict[str, Any], result: dict[str, Any] | None) -> Verdict:
+    """PASS if rlscan reached the ratio in every cell that the claim is about; the ratios are those of the table."""
+    if result is None:
+        return Verdict(NOT_RUN)
+    baseline, ratios, missed = what["baseline"], [], 0
+    for estimator in tables()[what["table"]]["estimators"]:
+        cell = Cell(result, estimator, tuple(what["shape"]))
+        for truncated in (False, True) if estimator in TRUNCATES else (False,):
+            target = target_of(what, estimator, truncated)
+            if target is None:
+                continue
+            if not {("rlscan", truncated), (baseline, truncated)} <= cell.rows.keys():
+                return Verdict(NOT_RUN)
+            ratio = cell.ratio(baseline, truncated)  # None where one of the two is wrong and was not timed
+            missed += ratio is None or ratio < target
+            ratios += [] if ratio is None else [ratio]
+    note = f"{number(min(ratios))} to {number(max(ratios))} ×" if ratios else "nothing timed"
+    return Verdict(FAIL, f"{note}, {missed} missed") if missed else Verdict(PASS, note)
+
+
+def target_of(what: dict[str, Any], estimator: str, truncated: bool) -> float | None:
+    """The ratio to reach; None where the paper has no figure."""
+    if what["at_least"] != "paper":
+        return float(what["at_least"])
+    peer = original()["table3"]["rows"][estimator][PEER_GPU]
+    if what["baseline"] == SCAN:
+        figure = peer["vs_compiled_scan_truncated" if truncated else "vs_compiled_scan"]
+    else:
+        figure = None if truncated else peer[f"vs_{what['baseline']}"]
+    return None if figure is None else float(figure)
+
+
+# Evidence
+
+
+@functools.cache
+def statements() -> dict[str, str]:
+    """The words of every proved statement, as the certificate has them."""
+    from rlscan.proofs import STATEMENTS
+
+    return {statement.name: statement.statement for statement in STATEMENTS}
+
+
+def proof_name(evidence: str) -> str | None:
+    path, _, name = evidence.partition("::")
+    return name if path.startswith("proofs/") and name else None
+
+
+# Rendering
+
+
+def rows(root: Path, long: bool) -> str:
+    claims, devices = load(root)
+    head = ["claim", "kind", *(device["title"] for device in devices.values()), "not covered"]
+    body = []
+    for name, claim in claims.items():
+        verdicts = [judge(claim, root, folder, device) for folder, device in devices.items()]
+        cells = [ABSENT if verdict is None else str(verdict) for verdict in verdicts]
+        body.append([f"`{name}`: {claim['statement']}", claim["kind"], *cells, claim["not_covered"]])
+    if not long:
+        return markdown(head, body).replace("---:", "---")
+    parts = []
+    for (name, claim), row in zip(claims.items(), body, strict=True):
+        verdicts_text = "; ".join(f"{title}: {cell}" for title, cell in zip(head[2:-1], row[2:-1], strict=True))
+        evidence = ", ".join(link(item) for item in claim["evidence"])
+        parts.append(
+            f"## {name}\n\n{claim['statement']}\n\n- kind: {claim['kind']}\n- verdict: {verdicts_text}\n"
+            f"- scope: {claim['scope']}\n- not covered: {claim['not_covered']}\n- evidence: {evidence}"
+        )
+    return "\n\n".join(parts)
+
+
+def link(evidence: str) -> str:
+    """A link from paper/rendered/."""
+    path, _, name = evidence.partition("::")
+    return f"[{name or path}](../../{path})"
+
+
+def provenance(root: Path) -> str:
+    """What certified what, on each device."""
+    parts = []
+    for folder, device in load(root)[1].items():
+        certificate = read(root, folder, "certificate")
+        if certificate is None:
+            parts.append(f"{device['title']}: no certificate yet.")
+            continue
+        versions = ", ".join(f"{name} {certificate['versions'][name]}" for name in ("torch", "triton", "python"))
+        changes = " with uncommitted changes" if certificate["dirty"] else ""
+        parts.append(
+            f"{device['title']} ({', '.join(device['paths'])}): {certificate['device']['name']}, {versions}, commit "
+            f"{certificate['commit'][:12]}{changes}, seed {certificate['seed']}, {certificate['date']}."
+        )
+    return " ".join(parts)
+
+
+def between(text: str, name: str, body: str) -> str:
+    """`text` with what stands between the markers of `name` replaced."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, behind = rest.partition(end)
+    return f"{before}{begin}\n\n{body}\n\n{end}{behind}" if found_begin and found_end else text
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """Every rendered file of the checkout at `root`, as it should be."""
+    readme = root / "README.md"
+    more = "Scope and evidence of each: [paper/rendered/claims.md](paper/rendered/claims.md)."
+    table = f"{rows(root, long=False)}\n\n{provenance(root)} {more}"
+    page = f"# The claims, their scope and their evidence\n\n{provenance(root)}\n\n{rows(root, long=True)}\n"
+    return {readme: between(readme.read_text(), "claims", table), root / "paper" / "rendered" / "claims.md": page}
+
+
+def changed_since(commit: str, root: Path) -> bool | None:
+    """Whether the code differs from what was certified; None where git can't tell."""
+    command = ["git", "-C", str(root), "diff", "--quiet", commit, "--", *CODE]
+    try:
+        code = subprocess.run(command, capture_output=True, check=False).returncode
+    except OSError:
+        return None
+    return {0: False, 1: True}.get(code)
+
+
+def report(root: Path) -> int:
+    """Prints every verdict; 1 if any is FAIL."""
+    claims, devices = load(root)
+    counts = dict.fromkeys((PASS, FAIL, NOT_RUN), 0)
+    for name, claim in claims.items():
+        for folder, device in devices.items():
+            verdict = judge(claim, root, folder, device)
+            if verdict is not None:
+                counts[verdict.word] += 1
+                print(f"{verdict.word:<8} {device['title']:<5} {claim['kind']:<11} {name:<13} {verdict.note}".rstrip())
+    print(", ".join(f"{count} {word}" for word, count in counts.items()))
+    for folder, device in devices.items():
+        certificate = read(root, folder, "certificate")
+        if certificate is not None and changed_since(certificate["commit"], root) is not False:
+            print(f"{device['title']}: the code is not, or may not be, that of the certificate's commit; verify again")
+    return 1 if counts[FAIL] else 0
+
+
+def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paper.claims", description="Judge and render the claims.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a rendered file is stale")
+    args = parser.parse_args(argv)
+    code = 0 if args.check else report(root)
+    stale = {path: text for path, text in documents(root).items() if not path.exists() or path.read_text() != text}
+    for path, text in stale.items():
+        print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
+        if not args.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    return 1 if args.check and stale else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""The renderer: `python -m paper.render`.
+
+Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
+and `<!-- <table>:end -->`. With `--check` nothing is written and what is stale fails. No figure is typed here: ours
+come from the raw samples, the paper's from original.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from paper.bench import PAPER, best, original, tables
+
+PEER_GPU = "H100"  # the paper's larger GPU
+SCAN = "doubling"  # the baseline that the paper compares with
+ABSENT = "–"
+
+Shape = tuple[int, int]
+Result = dict[str, Any]
+
+
+class Cell:
+    """One estimator at one shape: times of each implementation, plain and truncated, and their ratios."""
+
+    def __init__(self, result: Result, estimator: str, shape: Shape) -> None:
+        self.rows = {
+            (row["implementation"], row["truncated"]): row
+            for row in result["rows"]
+            if row["estimator"] == estimator and (row["num_envs"], row["seq_len"]) == shape
+        }
+        self.kinds = sorted({truncated for _, truncated in self.rows})
+
+    def time(self, implementation: str, truncated: bool) -> float | None:
+        row = self.rows.get((implementation, truncated))
+        return best(row["samples_us"]) if row and row["gate"]["passed"] else None
+
+    def ratio(self, baseline: str, truncated: bool) -> float | None:
+        """How many times faster rlscan is."""
+        ours, theirs = self.time("rlscan", truncated), self.time(baseline, truncated)
+        return theirs / ours if ours and theirs else None
+
+    def ratios(self, baseline: str) -> str:
+        return pair([self.ratio(baseline, kind) for kind in self.kinds])
+
+    def times(self, implementation: str) -> str:
+        return pair([self.time(implementation, kind) for kind in self.kinds])
+
+
+def pair(numbers: list[float | None]) -> str:
+    """Plain / truncated, or plain alone for an estimator without truncation."""
+    return " / ".join(map(number, numbers))
+
+
+def number(x: float | None) -> str:
+    if x is None:
+        return ABSENT
+    return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
+
+
+def misses(cell: Cell, baselines: list[str], peer: dict[str, Any] | None) -> list[str]:
+    """What a reader must not overlook: a wrong result, a baseline that is faster, a ratio below the paper's."""
+    found = []
+    for kind in cell.kinds:
+        name = "truncated" if kind else "plain"
+        failed = [i for (i, truncated), row in cell.rows.items() if truncated == kind and not row["gate"]["passed"]]
+        found += [f"{implementation} failed the gate, {name}" for implementation in failed]
+        paper = {"loop": peer and not kind and peer["vs_loop"]}
+        paper[SCAN] = peer and peer["vs_compiled_scan_truncated" if kind else "vs_compiled_scan"]
+        for baseline in baselines:
+            ratio, theirs = cell.ratio(baseline, kind), paper.get(baseline)
+            if ratio is not None and ratio < 1:
+                found.append(f"slower than {baseline}, {name}: {number(ratio)}")
+            if ratio is not None and theirs and ratio < theirs:
+                found.append(f"below the paper vs {baseline}, {name}: {number(ratio)} < {number(theirs)}")
+    return found
+
+
+def markdown(head: list[str], body: list[list[str]]) -> str:
+    aligned = ["---" if column in (head[0], "misses") else "---:" for column in head]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, aligned, *body])
+
+
+def ratio_table(result: Result, shape: Shape) -> str:
+    """rlscan against each baseline, beside the paper's figures where its table has them."""
+    block = tables()[result["table"]]
+    baselines = [name for name in block["implementations"] if name != "rlscan"]
+    peers = original()[block["original"]]["rows"] if "original" in block else {}
+    head = ["estimator", "rlscan µs", *(f"vs {name}" for name in baselines)]
+    if peers:
+        head += [f"*paper, {PEER_GPU}: vs loop*", f"*paper, {PEER_GPU}: vs compiled scan*"]
+    body = []
+    for estimator in block["estimators"]:
+        cell = Cell(result, estimator, shape)
+        peer = peers.get(estimator, {}).get(PEER_GPU)
+        row = [f"`{estimator}`", cell.times("rlscan"), *map(cell.ratios, baselines)]
+        if peers:
+            scans = [peer["vs_compiled_scan"], peer["vs_compiled_scan_truncated"]]
+            row += [f"*{number(peer['vs_loop'])}*", f"*{pair([x for x in scans if x is not None])}*"]
+        missed = misses(cell, baselines, peer)
+        body.append([*row, "**" + "; ".join(missed) + "**" if missed else "none"])
+    return markdown([*head, "misses"], body)
+
+
+def time_table(result: Result, shape: Shape) -> str:
+    block = tables()[result["table"]]
+    body = [
+        [f"`{estimator}`", *map(Cell(result, estimator, shape).times, block["implementations"])]
+        for estimator in block["estimators"]
+    ]
+    return markdown(["estimator, µs", *block["implementations"]], body)
+
+
+def shapes(result: Result) -> list[Shape]:
+    return list(dict.fromkeys((row["num_envs"], row["seq_len"]) for row in result["rows"]))
+
+
+def provenance(result: Result) -> str:
+    """Where, when and how the numbers were made."""
+    commit = result["commit"][:12] + (" with uncommitted changes" if result["dirty"] else "")
+    versions = ", ".join(f"{name} {result[name]}" for name in ("torch", "triton", "cuda", "python") if result[name])
+    protocol = result["protocol"]
+    return (
+        f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}. "
+        f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
+        f"{protocol['estimator']}; {protocol['timer']} (an empty call reads {number(result['empty_call_us'])} µs). "
+        f"Gate: {protocol['correctness_gate']}."
+    )
+
+
+def reading(result: Result) -> str:
+    """How the table is to be read, with the source of the paper's figures."""
+    text = (
+        "Cells are plain / with truncations. A ratio is the baseline's time over rlscan's, in one run on one machine."
+    )
+    if "original" in tables()[result["table"]]:
+        paper = original()
+        gpu = f"{paper['hardware'][PEER_GPU]}, {paper['software']}"
+        text += f" In italics: the paper's own ratios ({paper['source']}), on its {gpu}."
+    return text
+
+
+def failures(result: Result) -> str:
+    """Rows that were refused, with the reason."""
+    lines = [
+        f"- {row['implementation']}, `{row['estimator']}`, {'truncated' if row['truncated'] else 'plain'}, "
+        f"{row['num_envs']} × {row['seq_len']}: {row['gate'].get('error') or row['gate']}"
+        for row in result["rows"]
+        if not row["gate"]["passed"]
+    ]
+    return "\n".join(["Not timed, because not right:", "", *lines]) if lines else ""
+
+
+def page(name: str, results: list[Result]) -> str:
+    """paper/rendered/<table>.md."""
+    parts = [f"# {tables()[name]['title']}", tables()[name]["label"]]
+    for result in results:
+        parts += [f"## {result['device']}", provenance(result), reading(result)]
+        for shape in shapes(result):
+            parts += [f"### {shape[0]} × {shape[1]}", ratio_table(result, shape), time_table(result, shape)]
+        parts.append(failures(result))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def excerpt(name: str, results: list[Result]) -> str:
+    """What README.md shows of a table."""
+    if not results:
+        return f"Not measured yet: `python -m paper.bench --table {name}`."
+    parts = []
+    for result in results:
+        for num_envs, seq_len in shapes(result):
+            parts.append(f"**{tables()[name]['title']}, {num_envs} × {seq_len}**, {result['device']}")
+            parts.append(ratio_table(result, (num_envs, seq_len)))
+        parts.append(f"{reading(result)} {provenance(result)}")
+    return "\n\n".join([*parts, f"All times: [paper/rendered/{name}.md](paper/rendered/{name}.md)."])
+
+
+def render_readme(text: str, results: dict[str, list[Result]]) -> str:
+    """README.md with what stands between a table's markers replaced."""
+    for name in tables():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        before, found_begin, rest = text.partition(begin)
+        _, found_end, behind = rest.partition(end)
+        if found_begin and found_end:
+            text = f"{before}{begin}\n\n{excerpt(name, results.get(name, []))}\n\n{end}{behind}"
+    return text
+
+
+def load(root: Path) -> dict[str, list[Result]]:
+    """The results of each table, from every device's folder."""
+    results: dict[str, list[Result]] = {}
+    for path in sorted(root.glob("paper/results/*/*.json")):
+        result = json.loads(path.read_text())
+        if isinstance(result, dict) and result.get("table") in tables():
+            results.setdefault(result["table"], []).append(result)
+    return results
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """Every rendered file of the checkout at `root`, as it should be."""
+    results = load(root)
+    pages = {root / "paper" / "rendered" / f"{name}.md": page(name, found) for name, found in results.items()}
+    readme = root / "README.md"
+    if readme.exists():
+        pages[readme] = render_readme(readme.read_text(), results)
+    return pages
+
+
+def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paper.render", description="Render the tables of paper/results.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a rendered file is stale")
+    args = parser.parse_args(argv)
+    stale = {path: text for path, text in documents(root).items() if not path.exists() or path.read_text() != text}
+    for path, text in stale.items():
+        print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
+        if not args.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    return 1 if args.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
