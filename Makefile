@@ -9,6 +9,7 @@ VENV ?= .venv
 JOBS ?= auto
 EXAMPLES ?= 2000
 CERTIFICATE ?= build/certificate.json
+# the oldest and the newest that are supported
 TRITONS ?= 3.4.0 3.9.0
 
 STAMP := $(if $(VENV),$(VENV),build)/installed.stamp
@@ -73,10 +74,10 @@ claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed ev
 triton-versions: $(STAMP) ## the kernels in the interpreter of the oldest and the newest Triton (downloads 0.5 GB, once)
 	@set -e; for version in $(TRITONS); do \
 		folder=build/triton/$$version; \
-		test -e $$folder/installed.stamp || { rm -rf $$folder; $(PIP) --no-deps --target $$folder triton==$$version; touch $$folder/installed.stamp; }; \
-		export PYTHONPATH=$$folder; \
-		$(PY) -c "import triton; print('Triton', triton.__version__); assert triton.__version__ == '$$version'"; \
-		TRITON_INTERPRET=1 $(ONE_THREAD) $(PYTEST) $(TRITON_TESTS); \
+		test -e $$folder/installed.stamp || \
+			{ rm -rf $$folder; $(PIP) --no-deps --target $$folder triton==$$version; touch $$folder/installed.stamp; }; \
+		PYTHONPATH=$$folder $(PY) -c "import triton; print('Triton', triton.__version__); assert triton.__version__ == '$$version'"; \
+		PYTHONPATH=$$folder RLSCAN_TEST_INTERPRET=1 $(ONE_THREAD) $(PYTEST) -k interpreter; \
 	done
 
 clean: ## removes the environment and what was built

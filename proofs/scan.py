@@ -95,6 +95,4 @@ def scan(spec: Spec, window: Window, combine: Any = affine.combine, apply: Any =
         folded = combine(*folded, *steps[t]) if folded else steps[t]
         x_behind[t], x[t] = latest, apply(*folded, carry)
         latest = x[t]
-    # what the engine does not hand over must not be read
-    x_next = x_behind if spec.uses_next_result else dict.fromkeys(x, UNDEFINED)
-    return [read(spec.outputs)(x[t], x_next[t], *row) for t, row in enumerate(rows)]
+    return [read(spec.outputs)(x[t], x_behind[t], *row) for t, row in enumerate(rows)]

@@ -140,7 +140,6 @@ SPECS = {
         slots=_slots,
         coefficients=coefficients,
         outputs=outputs,
-        uses_next_result=True,
         result_count=2,
     )
     for name, outputs in (("impala", impala_outputs), ("mixed", mixed_outputs))

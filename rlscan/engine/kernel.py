@@ -1,7 +1,10 @@
 """The one fused kernel: raw rollout in, coefficients on chip, scan on chip, results out.
 
-A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, against the recurrence's direction of dependence, with the
-carry x in registers. TIME_AXIS says which side of the tile is time: 1 where time is contiguous in memory, 0 where rows are.
+A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, in the direction of the recurrence, with the carry x in
+registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run step by step, the runs are
+scanned across threads, and what lies behind a run then goes through its steps. So a slot is a tuple of RUN tensors, one for each
+position in a run, of the shape [rows, runs] where time is contiguous in memory (TIME_AXIS = 1) and [runs, rows] where rows are
+(TIME_AXIS = 0). Runs stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
 """
 
 from ..affine import apply, combine, weighted
@@ -20,6 +23,7 @@ EXPECTATION: tl.constexpr = tl.constexpr(int(Kind.EXPECTATION))
 NO_VALUE: tl.constexpr = tl.constexpr(int(Kind.NO_VALUE))
 NO_FLAG: tl.constexpr = tl.constexpr(int(Kind.NO_FLAG))
 FINAL: tl.constexpr = tl.constexpr(int(Kind.FINAL))
+SHIFTED: tl.constexpr = tl.constexpr(int(Kind.SHIFTED))
 ALIAS: tl.constexpr = tl.constexpr(int(Kind.ALIAS))
 
 
@@ -36,7 +40,7 @@ def row_offset(row, row_sizes, strides, GROUP: tl.constexpr, ROW_DIMS: tl.conste
 
 @triton.jit
 def action_values(pointer, offset, action, action_stride, inside, ALIGNMENT: tl.constexpr, DTYPE: tl.constexpr):
-    """One number per step and action; ALIGNMENT elements of a step can be read as one vector."""
+    """One number per step and action; ALIGNMENT actions of a step can be read as one vector."""
     offset = tl.expand_dims(offset, 2) + action * action_stride
     offset = tl.multiple_of(offset, [1, 1, ALIGNMENT])
     return tl.load(pointer + offset, mask=tl.expand_dims(inside, 2), other=0).to(DTYPE)
@@ -66,21 +70,65 @@ def expectation(
 
 
 @triton.jit
-def load_slot(pointer, row_start, time_stride, KIND: tl.constexpr, row, rows, t, T, inside, DTYPE: tl.constexpr):
-    """One slot over the tile; every kind that reads memory."""
-    if KIND == VALUE:
-        return tl.load(pointer + row_start + t * time_stride, mask=inside, other=0).to(DTYPE)
-    elif KIND == NEXT:
-        return tl.load(pointer + row_start + (t + 1) * time_stride, mask=inside & (t + 1 < T), other=0).to(DTYPE)
-    elif KIND == FLAG:
-        return tl.load(pointer + row_start + t * time_stride, mask=inside, other=0) != 0
-    elif KIND == PREVIOUS_FLAG:
-        return tl.load(pointer + row_start + (t - 1) * time_stride, mask=inside & (t > 0), other=0) != 0
-    elif KIND == ROW:
-        return tl.load(pointer + row_start, mask=row < rows, other=0).to(DTYPE)
+def load(pointer, offset, mask, KIND: tl.constexpr, DTYPE: tl.constexpr):
+    """Entries as numbers of the compute dtype, or flags as 0 and 1."""
+    loaded = tl.load(pointer + offset, mask=mask, other=0)
+    if KIND == FLAG or KIND == PREVIOUS_FLAG:
+        return (loaded != 0).to(tl.int32)
     else:
-        tl.static_assert(KIND == CELL)
-        return tl.load(pointer).to(DTYPE)
+        return loaded.to(DTYPE)
+
+
+@triton.jit
+def split_runs(x, RUN: tl.constexpr):
+    """[rows, runs * RUN] → RUN tensors [rows, runs]; a thread that loaded a run as one vector moves nothing."""
+    if RUN == 1:
+        return (x,)
+    else:
+        even, odd = tl.split(tl.reshape(x, [x.shape[0], x.shape[1] // 2, 2]))
+        evens = split_runs(even, RUN // 2)
+        odds = split_runs(odd, RUN // 2)
+        positions = ()
+        for p in tl.static_range(RUN // 2):
+            positions = positions + (evens[p], odds[p])
+        return positions
+
+
+@triton.jit
+def join_runs(positions, FIRST: tl.constexpr, STRIDE: tl.constexpr, RUN: tl.constexpr):
+    """The inverse, on the RUN positions FIRST, FIRST + STRIDE, …"""
+    if RUN == 1:
+        return positions[FIRST]
+    else:
+        even = join_runs(positions, FIRST, 2 * STRIDE, RUN // 2)
+        odd = join_runs(positions, FIRST + STRIDE, 2 * STRIDE, RUN // 2)
+        return tl.reshape(tl.join(even, odd), [even.shape[0], even.shape[1] * 2])
+
+
+@triton.jit
+def from_run_behind(x, edge, TIME_AXIS: tl.constexpr):
+    """Per run the entry of the run behind it, which is one earlier in the scan; `edge` for the first."""
+    run = tl.expand_dims(tl.arange(0, x.shape[TIME_AXIS]), 1 - TIME_AXIS)
+    neighbour = tl.gather(x, tl.broadcast_to(tl.maximum(run - 1, 0), x.shape), TIME_AXIS)
+    return tl.where(run == 0, edge, neighbour)
+
+
+@triton.jit
+def shifted(positions, edge, KIND: tl.constexpr, TIME_AXIS: tl.constexpr, RUN: tl.constexpr):
+    """The entries at t + 1 (NEXT, which goes backward) or at t - 1 (PREVIOUS_FLAG, forward); `edge` lies behind the tile."""
+    moved = ()
+    for p in tl.static_range(RUN):
+        if KIND == NEXT:
+            if p == RUN - 1:
+                moved = moved + (from_run_behind(positions[0], edge, TIME_AXIS),)
+            else:
+                moved = moved + (positions[p + 1],)
+        else:
+            if p == 0:
+                moved = moved + (from_run_behind(positions[RUN - 1], edge, TIME_AXIS),)
+            else:
+                moved = moved + (positions[p - 1],)
+    return moved
 
 
 @triton.jit
@@ -102,29 +150,39 @@ def affine_scan_kernel(
     POLICY_GROUP: tl.constexpr,
     ROW_DIMS: tl.constexpr,
     REVERSE: tl.constexpr,
-    USES_NEXT_RESULT: tl.constexpr,
     TIME_AXIS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_STEPS: tl.constexpr,
+    RUN: tl.constexpr,  # divides BLOCK_STEPS
     BLOCK_ACTIONS: tl.constexpr,  # divides actions
     ACTION_ALIGNMENT: tl.constexpr,
     WIDE: tl.constexpr,  # some offset passes 2^31
     DTYPE: tl.constexpr,
 ):
-    row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    step = tl.arange(0, BLOCK_STEPS)
-    if WIDE:
-        row = tl.program_id(0).to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-        step = step.to(tl.int64)
-    row = tl.expand_dims(row, TIME_AXIS)
-    step = tl.expand_dims(step, 1 - TIME_AXIS)
     SLOTS: tl.constexpr = len(KINDS) - 1
+    STRIDES: tl.constexpr = ROW_DIMS + 1
+    RUNS: tl.constexpr = BLOCK_STEPS // RUN
+    first_row = tl.program_id(0) * BLOCK_ROWS
+    run = tl.arange(0, RUNS)
+    step = tl.arange(0, BLOCK_STEPS)
+    if REVERSE:  # runs stand in the direction of the recurrence, positions in a run ascend
+        step = (RUNS - 1 - step // RUN) * RUN + step % RUN
+        run = RUNS - 1 - run
+    if WIDE:
+        first_row = first_row.to(tl.int64)
+        run = run.to(tl.int64)
+        step = step.to(tl.int64)
+    row = tl.expand_dims(first_row + tl.arange(0, BLOCK_ROWS), TIME_AXIS)
+    run_step = tl.expand_dims(run * RUN, 1 - TIME_AXIS)
+    step = tl.expand_dims(step, 1 - TIME_AXIS)
+    is_last_run = tl.expand_dims(tl.arange(0, RUNS) == RUNS - 1, 1 - TIME_AXIS)
+    exists = row < rows
 
     if KINDS[SLOTS] == ROW or KINDS[SLOTS] == FINAL:
-        behind = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
+        offset = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
         if KINDS[SLOTS] == FINAL:
-            behind += (T - 1).to(behind.dtype) * strides[GROUPS[SLOTS] * (ROW_DIMS + 1) + ROW_DIMS]
-        carry = tl.load(inputs[SLOTS] + behind, mask=row < rows, other=0).to(DTYPE)
+            offset += (T - 1).to(offset.dtype) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]
+        carry = load(inputs[SLOTS], offset, exists, ROW, DTYPE)
     elif KINDS[SLOTS] == CELL:
         carry = tl.load(inputs[SLOTS]).to(DTYPE) + tl.zeros(row.shape, DTYPE)
     elif KINDS[SLOTS] == SCALAR:
@@ -134,69 +192,118 @@ def affine_scan_kernel(
 
     tiles = tl.cdiv(T, BLOCK_STEPS)
     for i in range(tiles):
-        if REVERSE:
-            start = (tiles - 1 - i) * BLOCK_STEPS
-        else:
-            start = i * BLOCK_STEPS
-        t = start + step
-        inside = (row < rows) & (t < T)
-
-        operands = ()
+        start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
+        slots = ()  # slot k at position p is slots[k * RUN + p]
         for k in tl.static_range(SLOTS):
-            if KINDS[k] == NO_VALUE:
-                operands = operands + (0.0,)
-            elif KINDS[k] == NO_FLAG:
-                operands = operands + (False,)
-            elif KINDS[k] == SCALAR:
-                operands = operands + (inputs[k],)
+            positions = ()
+            if KINDS[k] >= ALIAS:
+                for p in tl.static_range(RUN):
+                    positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
             elif KINDS[k] == LAST:
-                operands = operands + (t == T - 1,)
-            elif KINDS[k] >= ALIAS:
-                operands = operands + (operands[KINDS[k] - ALIAS],)
+                for p in tl.static_range(RUN):
+                    positions = positions + (start + run_step + p == T - 1,)
+            elif KINDS[k] == NO_VALUE:
+                for _ in tl.static_range(RUN):
+                    positions = positions + (0.0,)
+            elif KINDS[k] == NO_FLAG:
+                for _ in tl.static_range(RUN):
+                    positions = positions + (False,)
+            elif KINDS[k] == SCALAR:
+                for _ in tl.static_range(RUN):
+                    positions = positions + (inputs[k],)
+            elif KINDS[k] == CELL:
+                for _ in tl.static_range(RUN):
+                    positions = positions + (tl.load(inputs[k]).to(DTYPE),)
+            elif KINDS[k] == ROW:
+                per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
+                for _ in tl.static_range(RUN):
+                    positions = positions + (load(inputs[k], per_row, exists, ROW, DTYPE),)
             else:
-                row_start = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
-                time_stride = strides[GROUPS[k] * (ROW_DIMS + 1) + ROW_DIMS]
-                if KINDS[k] == EXPECTATION:
-                    policy_start = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
-                    policy_stride = strides[POLICY_GROUP * (ROW_DIMS + 1) + ROW_DIMS]
-                    operands = operands + (
-                        expectation(
-                            inputs[k],
-                            policy,
-                            row_start + t * time_stride,
-                            policy_start + t * policy_stride,
-                            action_strides,
-                            inside,
-                            actions,
-                            BLOCK_ACTIONS,
-                            ACTION_ALIGNMENT,
-                            DTYPE,
-                        ),
-                    )
+                per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
+                time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
+                policy_row = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
+                policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
+                if KINDS[k] >= SHIFTED:
+                    for p in tl.static_range(RUN):
+                        positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
+                elif TIME_AXIS == 1:  # one load of whole runs, then split
+                    t = start + step
+                    inside = exists & (t < T)
+                    if KINDS[k] == EXPECTATION:
+                        tile = expectation(
+                            *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
+                            *(action_strides, inside, actions, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
+                        )
+                    else:
+                        tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
+                    positions = split_runs(tile, RUN)
+                else:  # one load per position
+                    for p in tl.static_range(RUN):
+                        t = start + run_step + p
+                        inside = exists & (t < T)
+                        if KINDS[k] == EXPECTATION:
+                            tile = expectation(
+                                *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
+                                *(action_strides, inside, actions, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
+                            )
+                        else:
+                            tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
+                        positions = positions + (tile,)
+                if KINDS[k] == NEXT or KINDS[k] >= SHIFTED:
+                    t = start + BLOCK_STEPS
+                    edge = load(inputs[k], per_row + t * time_stride, exists & (t < T), NEXT, DTYPE)
+                    positions = shifted(positions, edge, NEXT, TIME_AXIS, RUN)
+                elif KINDS[k] == PREVIOUS_FLAG:
+                    t = start - 1
+                    edge = load(inputs[k], per_row + t * time_stride, exists & (t >= 0), PREVIOUS_FLAG, DTYPE)
+                    positions = shifted(positions, edge, PREVIOUS_FLAG, TIME_AXIS, RUN)
+            for p in tl.static_range(RUN):
+                if KINDS[k] == FLAG or KINDS[k] == PREVIOUS_FLAG:
+                    slots = slots + (positions[p] != 0,)
                 else:
-                    operands = operands + (
-                        load_slot(inputs[k], row_start, time_stride, KINDS[k], row, rows, t, T, inside, DTYPE),
-                    )
+                    slots = slots + (positions[p],)
 
-        alpha, beta = COEFFICIENTS(*operands)
-        # steps outside the window are the identity (0, 1)
-        alpha = tl.where(inside, alpha, 0.0).to(DTYPE)
-        beta = tl.where(inside, beta, 1.0).to(DTYPE)
-        alpha, beta = tl.associative_scan((alpha, beta), TIME_AXIS, combine, reverse=REVERSE)
-        x = apply(alpha, beta, carry)
+        alphas = ()
+        betas = ()
+        for s in tl.static_range(RUN):  # positions in the direction of the recurrence
+            operands = ()
+            for k in tl.static_range(SLOTS):
+                operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
+            alpha, beta = COEFFICIENTS(*operands)
+            # steps outside the window are the identity (0, 1)
+            inside = exists & (start + run_step + (RUN - 1 - s if REVERSE else s) < T)
+            alphas = alphas + (tl.where(inside, alpha, 0.0).to(DTYPE),)
+            betas = betas + (tl.where(inside, beta, 1.0).to(DTYPE),)
+        run_alpha, run_beta = alphas[0], betas[0]
+        for s in tl.static_range(1, RUN):
+            run_alpha, run_beta = combine(run_alpha, run_beta, alphas[s], betas[s])
+        run_alpha, run_beta = tl.associative_scan((run_alpha, run_beta), TIME_AXIS, combine)
+        run_x = apply(run_alpha, run_beta, carry)
 
-        x_next = x
-        if USES_NEXT_RESULT:
-            step_next = tl.minimum(step + 1, BLOCK_STEPS - 1).to(tl.int32)
-            x_next = tl.gather(x, tl.broadcast_to(step_next, x.shape), TIME_AXIS)
-            x_next = tl.where(step == BLOCK_STEPS - 1, carry, x_next)
+        behind = from_run_behind(run_x, carry, TIME_AXIS)  # x one step behind the step at hand
+        results = ()  # result k at scan position s is results[s * len(outputs) + k]
+        for s in tl.static_range(RUN):
+            operands = ()
+            for k in tl.static_range(SLOTS):
+                operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
+            x = apply(alphas[s], betas[s], behind)
+            results = results + OUTPUTS(x, behind, *operands)
+            behind = x
 
-        results = OUTPUTS(x, x_next, *operands)
         for k in tl.static_range(len(outputs)):
-            row_start = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
-            time_stride = strides[OUTPUT_GROUPS[k] * (ROW_DIMS + 1) + ROW_DIMS]
-            target = outputs[k] + row_start + t * time_stride
-            tl.store(target, results[k].to(outputs[k].dtype.element_ty), mask=inside)
+            per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
+            time_stride = strides[OUTPUT_GROUPS[k] * STRIDES + ROW_DIMS]
+            positions = ()
+            for p in tl.static_range(RUN):
+                result = results[(RUN - 1 - p if REVERSE else p) * len(outputs) + k]
+                positions = positions + (result.to(outputs[k].dtype.element_ty),)
+            if TIME_AXIS == 1:
+                t = start + step
+                tile = join_runs(positions, 0, 1, RUN)
+                tl.store(outputs[k] + per_row + t * time_stride, tile, mask=exists & (t < T))
+            else:
+                for p in tl.static_range(RUN):
+                    t = start + run_step + p
+                    tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=exists & (t < T))
 
-        edge = 0 if REVERSE else BLOCK_STEPS - 1
-        carry = tl.sum(tl.where(step == edge, x, 0.0), TIME_AXIS, keep_dims=True)
+        carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)

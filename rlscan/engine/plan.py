@@ -130,6 +130,10 @@ class Plan:
             alias = slot.kind == Kind.ALIAS
             self.kinds.append(Kind.ALIAS + positions[slot.argument] if alias else int(self.kind_of(slot)))
             self.sources.append(names.index(slot.argument) if slot.argument in window.given else -1)
+        for k, (kind, source) in enumerate(zip(self.kinds, self.sources, strict=True)):
+            earlier = [j for j in range(k) if self.sources[j] == source and self.kinds[j] == Kind.VALUE]
+            if kind == Kind.NEXT and earlier:
+                self.kinds[k] = Kind.SHIFTED + earlier[0]
         self.launch: Launch | None = None
         if self.path != "portable" and 0 not in window.shape:
             from .launch import Launch  # only here: without Triton there is no kernel

@@ -81,8 +81,12 @@ def run_portable(
     T = shape[-1]
     operands: list[Any] = []
     for kind, view in zip(kinds[:-1], views[:-1], strict=True):
-        alias = kind - Kind.ALIAS
-        operands.append(operands[alias] if alias >= 0 else operand(Kind(kind), view, T, dtype, device))
+        if kind >= Kind.ALIAS:
+            operands.append(operands[kind - Kind.ALIAS])
+        elif kind >= Kind.SHIFTED:
+            operands.append(shifted(operands[kind - Kind.SHIFTED], 1))
+        else:
+            operands.append(operand(Kind(kind), view, T, dtype, device))
     alpha, beta = (
         torch.as_tensor(x, dtype=dtype, device=device).expand(shape).movedim(-1, 0)
         for x in read_in(spec.coefficients, TorchLanguage)(*operands)

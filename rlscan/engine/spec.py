@@ -21,7 +21,8 @@ class Kind(IntEnum):
     NO_VALUE = 9  # the argument was not given: 0.0
     NO_FLAG = 10  # the argument was not given: False
     FINAL = 11  # argument[n, T - 1]; for the carry only
-    ALIAS = 12  # the slot that `argument` names, read once (ALIAS + its position in the kernel)
+    SHIFTED = 12  # NEXT of an argument that an earlier slot reads as a VALUE (the engine's own; SHIFTED + its position)
+    ALIAS = 32  # the slot that `argument` names, read once (ALIAS + its position in the kernel)
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,7 @@ class Spec:
     arguments: tuple[Argument, ...]
     slots: Callable[[frozenset[str]], tuple[Slot, ...]]  # names of the arguments given → slots, the carry last
     coefficients: Any  # jit: (*slots) → (alpha, beta)
-    outputs: Any  # jit: (x, x_next, *slots) → one tuple of results
+    outputs: Any  # jit: (x, x one step behind, *slots) → one tuple of results
     reverse: bool = True
-    uses_next_result: bool = False  # the outputs read x_{t+1}
     result_count: int = 1
     features: bool = True  # trailing feature dimensions make sense

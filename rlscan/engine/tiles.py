@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and steps of one tile, actions read at a time, and warps of a program; all powers of two."""
+    """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two."""
 
     rows: int
     steps: int
     warps: int
     actions: int = 1
+    run: int = 4
 
 
 def power_of_two_at_least(n: int) -> int:

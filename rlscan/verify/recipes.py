@@ -252,7 +252,7 @@ def single_step(trial: Trial, x: Inputs) -> None:
 
 
 def window_chunks(trial: Trial, x: Inputs) -> None:
-    """The earlier chunk goes on from the later one's first advantage: a scan over δ, which is the advantage at λ = 0."""
+    """The earlier chunk goes on from the later one's first advantage: a scan over δ, the advantage at λ = 0."""
     early, late = {**x, "r": x["r"][:2], "v": x["v"][:2], "boot": x["v"][2]}, {**x, "r": x["r"][2:], "v": x["v"][2:]}
     tail, delta = trial.solve("gae", rollout(late))[0], trial.solve("gae", rollout(early | {"lam": 0.0}))[0]
     reverse = (("reverse", True),)

@@ -1,7 +1,7 @@
 """What the recipes of the cases share: a call with its a-priori bound, and the comparison with right and wrong numbers.
 
-The numbers of `cases.json` are decimals, each rounded once on its way into the dtype. The bound of `tolerance` covers that:
-it leaves room for 16 more additions than windows this short need.
+The numbers of `cases.json` are decimals, each rounded once on its way into the dtype. The bound of `tolerance` covers
+that: it leaves room for 16 more additions than windows this short need.
 """
 
 import json
