@@ -17,8 +17,8 @@ def weighted(weight, value):
 
 @jit
 def apply(alpha, beta, x):
-    """alpha + beta·x: the pair applied to what lies behind it."""
-    return alpha + weighted(beta, x)
+    """alpha + beta·x: the pair applied to what lies behind it; a reset does not use it."""
+    return tl.where(beta == 0, alpha, alpha + beta * x)
 
 
 @jit

@@ -19,9 +19,11 @@ def time_axis(rank: int, time_dim: int) -> int:
     """The position of time in flags of this rank; `time_dim` counts within [N, T] (or [T])."""
     if rank not in (1, 2):
         raise ValueError(f"flags have {rank} dimensions; they should be [T], [N, T] or, with time_dim=0, [T, N]")
+    if not isinstance(time_dim, numbers.Integral) or isinstance(time_dim, bool):
+        raise TypeError(f"time_dim is a {type_name(time_dim)}; it should be an integer, -1, 1, 0 or -2")
     if time_dim not in (-1, 1, 0, -2):
         raise ValueError(f"time_dim is {time_dim!r}; it should be -1 or 1 for [N, T], 0 or -2 for [T, N]")
-    return 0 if rank == 1 else time_dim % 2
+    return 0 if rank == 1 else int(time_dim) % 2
 
 
 class Window:
@@ -45,7 +47,8 @@ class Window:
         self.features = self.shape[2:]
         if self.features and not spec.features:
             raise ValueError(
-                f"{self.primary_name} has shape {list(self.shape)}; {spec.name} takes [T], [N, T] or [T, N]"
+                f"{self.primary_name} has shape {list(self.shape)}; "
+                f"it should be [T], [N, T] or, with time_dim=0, [T, N]: {spec.name} has no feature dimensions"
             )
         self.time_axis = time_axis(len(self.batch), time_dim)
         self.steps = self.batch[self.time_axis]
@@ -82,6 +85,10 @@ class Window:
             raise ValueError(
                 "truncated is given without truncation_values or next_values: "
                 "a truncated step bootstraps from the value of its final observation, which is not in the buffer"
+            )
+        if "truncation_values" in self.given and "truncated" not in self.given:
+            raise ValueError(
+                "truncation_values is given without truncated: the steps that it is for should be flagged there"
             )
 
     def check(self, argument: Argument, value: Any) -> None:
@@ -148,6 +155,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def type_name(value: Any) -> str:
+    module, name = type(value).__module__, type(value).__qualname__
+    return name if module == "builtins" else f"{module}.{name}"
+
+
 def expected_type(role: Role) -> str:
     return {
         Role.REWARD: "a floating or integer tensor",
@@ -160,13 +172,12 @@ def expected_type(role: Role) -> str:
 
 def check_tensor(name: str, value: Any, role: Role) -> None:
     if not isinstance(value, torch.Tensor) or role is Role.NUMBER:
-        raise TypeError(
-            f"{name} is a {type(value).__module__}.{type(value).__qualname__}; it should be {expected_type(role)}"
-        )
+        raise TypeError(f"{name} is a {type_name(value)}; it should be {expected_type(role)}")
     if value.layout != torch.strided:
         raise TypeError(f"{name} has layout {value.layout}; it should be a dense (strided) tensor")
+    allowed: tuple[torch.dtype, ...]
     if role is Role.FLAG:
-        allowed, names = FLAGS, f"bool, uint8 or {FLOAT_NAMES}"
+        allowed, names = FLAGS, f"bool, uint8, {FLOAT_NAMES}"
     elif role is Role.REWARD:
         allowed, names = (*FLOATS, *INTEGERS), f"{FLOAT_NAMES}, or an integer dtype, which promotes"
     else:
@@ -177,19 +188,30 @@ def check_tensor(name: str, value: Any, role: Role) -> None:
 
 def refuse_gradients(names: Sequence[str]) -> None:
     raise ValueError(
-        f"{names[0]} requires grad, and rlscan has no gradients yet: pass {names[0]}.detach(), or call under torch.no_grad()"
+        f"{names[0]} requires grad, and there are no gradients yet: "
+        f"it should be {names[0]}.detach(), or the call under torch.no_grad()"
     )
 
 
 def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
+    if out.layout != torch.strided:
+        raise TypeError(f"out has layout {out.layout}; it should be a dense (strided) tensor")
     if tuple(out.shape) != tuple(shape) or out.dtype != dtype or out.device != device:
         raise ValueError(
-            f"out has shape {list(out.shape)}, {out.dtype} on {out.device}; it should be {list(shape)}, {dtype} on {device}"
+            f"out has shape {list(out.shape)}, {out.dtype} on {out.device}; "
+            f"it should be {list(shape)}, {dtype} on {device}"
+        )
+    if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
+        raise ValueError(
+            f"out is an expanded view, of strides {list(out.stride())}; it should have memory for each element"
         )
 
 
-def option(name: str, value: Any, choices: Mapping[str, Choice]) -> Choice:
-    """The choice of that name."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}; it should be one of {', '.join(repr(choice) for choice in choices)}")
+def option(name: str, value: Any, choices: Mapping[Any, Choice]) -> Choice:
+    """The choice of that name; all names are of one type."""
+    kind = type(next(iter(choices)))
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is a {type_name(value)}; it should be one of {', '.join(map(repr, choices))}")
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; it should be one of {', '.join(map(repr, choices))}")
     return choices[value]

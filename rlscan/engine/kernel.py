@@ -60,7 +60,7 @@ def expectation(
     DTYPE: tl.constexpr,
 ):
     """Σ_a policy·q over the last dimension; an action of probability zero is not used."""
-    total = tl.zeros(inside.shape, DTYPE)
+    total = tl.zeros(q_offset.shape, DTYPE)
     for first in range(0, actions, BLOCK_ACTIONS):
         action = first + tl.arange(0, BLOCK_ACTIONS)[None, None, :]
         q_a = action_values(q, q_offset, action, action_strides[0], inside, ALIGNMENT, DTYPE)
@@ -156,6 +156,7 @@ def affine_scan_kernel(
     RUN: tl.constexpr,  # divides BLOCK_STEPS
     BLOCK_ACTIONS: tl.constexpr,  # divides actions
     ACTION_ALIGNMENT: tl.constexpr,
+    EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
     DTYPE: tl.constexpr,
 ):
@@ -201,7 +202,10 @@ def affine_scan_kernel(
                     positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
             elif KINDS[k] == LAST:
                 for p in tl.static_range(RUN):
-                    positions = positions + (start + run_step + p == T - 1,)
+                    if EVEN and p < RUN - 1:
+                        positions = positions + (False,)
+                    else:
+                        positions = positions + (start + run_step + p == T - 1,)
             elif KINDS[k] == NO_VALUE:
                 for _ in tl.static_range(RUN):
                     positions = positions + (0.0,)
@@ -228,7 +232,7 @@ def affine_scan_kernel(
                         positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
                 elif TIME_AXIS == 1:  # one load of whole runs, then split
                     t = start + step
-                    inside = exists & (t < T)
+                    inside = exists if EVEN else exists & (t < T)
                     if KINDS[k] == EXPECTATION:
                         tile = expectation(
                             *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
@@ -240,7 +244,7 @@ def affine_scan_kernel(
                 else:  # one load per position
                     for p in tl.static_range(RUN):
                         t = start + run_step + p
-                        inside = exists & (t < T)
+                        inside = exists if EVEN else exists & (t < T)
                         if KINDS[k] == EXPECTATION:
                             tile = expectation(
                                 *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
@@ -270,10 +274,12 @@ def affine_scan_kernel(
             for k in tl.static_range(SLOTS):
                 operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
             alpha, beta = COEFFICIENTS(*operands)
-            # steps outside the window are the identity (0, 1)
-            inside = exists & (start + run_step + (RUN - 1 - s if REVERSE else s) < T)
-            alphas = alphas + (tl.where(inside, alpha, 0.0).to(DTYPE),)
-            betas = betas + (tl.where(inside, beta, 1.0).to(DTYPE),)
+            if not EVEN:  # steps outside the window are the identity (0, 1)
+                t = start + run_step + (RUN - 1 - s if REVERSE else s)
+                alpha = tl.where(t < T, alpha, 0.0)
+                beta = tl.where(t < T, beta, 1.0)
+            alphas = alphas + (alpha.to(DTYPE),)
+            betas = betas + (beta.to(DTYPE),)
         run_alpha, run_beta = alphas[0], betas[0]
         for s in tl.static_range(1, RUN):
             run_alpha, run_beta = combine(run_alpha, run_beta, alphas[s], betas[s])
@@ -300,10 +306,11 @@ def affine_scan_kernel(
             if TIME_AXIS == 1:
                 t = start + step
                 tile = join_runs(positions, 0, 1, RUN)
-                tl.store(outputs[k] + per_row + t * time_stride, tile, mask=exists & (t < T))
+                tl.store(outputs[k] + per_row + t * time_stride, tile, mask=exists if EVEN else exists & (t < T))
             else:
                 for p in tl.static_range(RUN):
                     t = start + run_step + p
-                    tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=exists & (t < T))
+                    inside = exists if EVEN else exists & (t < T)
+                    tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=inside)
 
         carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)

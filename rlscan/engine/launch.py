@@ -96,6 +96,7 @@ class Launch:
             min(self.tile.run, self.tile.steps),
             math.gcd(self.tile.actions, actions) or 1,
             alignment,
+            window.steps % self.tile.steps == 0,
             any(reach(view) >= 2**31 for view in reached),
             tl.float64 if double else tl.float32,
         )

@@ -114,7 +114,7 @@ def every_option(estimator: str) -> list[Setup]:
             ("last", "next") if estimator in ("gae", "vtrace", "td_lambda", "discounted_returns") else ("last",)
         )
         for actions in ((0, 3) if estimator == "retrace" else (0,))
-        for tile, layout in ((Tile(64, 2, 1), "NT"), (Tile(32, 8, 1), "TN"))
+        for tile, layout in ((Tile(256, 2, 1, run=1), "NT"), (Tile(256, 4, 1, run=2), "TN"))
     ]
 
 
