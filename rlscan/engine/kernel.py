@@ -81,28 +81,33 @@ def load(pointer, offset, mask, KIND: tl.constexpr, DTYPE: tl.constexpr):
 
 @triton.jit
 def split_runs(x, RUN: tl.constexpr):
-    """[rows, runs * RUN] → RUN tensors [rows, runs]; a thread that loaded a run as one vector moves nothing."""
-    if RUN == 1:
-        return (x,)
-    else:
-        even, odd = tl.split(tl.reshape(x, [x.shape[0], x.shape[1] // 2, 2]))
-        evens = split_runs(even, RUN // 2)
-        odds = split_runs(odd, RUN // 2)
-        positions = ()
-        for p in tl.static_range(RUN // 2):
-            positions = positions + (evens[p], odds[p])
-        return positions
+    """[rows, runs * RUN] → RUN ≤ 32 tensors [rows, runs]; a thread that loaded a run as one vector moves nothing."""
+    positions = (x,)
+    for bit in tl.static_range(5):  # after it, positions[p] holds the steps whose lowest bits are those of p
+        if (2 << bit) <= RUN:
+            zeros = ()
+            ones = ()
+            for p in tl.static_range(1 << bit):
+                part = positions[p]
+                zero, one = tl.split(tl.reshape(part, [part.shape[0], part.shape[1] // 2, 2]))
+                zeros = zeros + (zero,)
+                ones = ones + (one,)
+            positions = zeros + ones
+    return positions
 
 
 @triton.jit
-def join_runs(positions, FIRST: tl.constexpr, STRIDE: tl.constexpr, RUN: tl.constexpr):
-    """The inverse, on the RUN positions FIRST, FIRST + STRIDE, …"""
-    if RUN == 1:
-        return positions[FIRST]
-    else:
-        even = join_runs(positions, FIRST, 2 * STRIDE, RUN // 2)
-        odd = join_runs(positions, FIRST + STRIDE, 2 * STRIDE, RUN // 2)
-        return tl.reshape(tl.join(even, odd), [even.shape[0], even.shape[1] * 2])
+def join_runs(positions, RUN: tl.constexpr):
+    """The inverse."""
+    for bit in tl.static_range(5):
+        if (2 << bit) <= RUN:
+            joined = ()
+            for p in tl.static_range(RUN >> (bit + 1)):
+                zero = positions[p]
+                pair = tl.join(zero, positions[p + (RUN >> (bit + 1))])
+                joined = joined + (tl.reshape(pair, [zero.shape[0], zero.shape[1] * 2]),)
+            positions = joined
+    return positions[0]
 
 
 @triton.jit
@@ -305,7 +310,7 @@ def affine_scan_kernel(
                 positions = positions + (result.to(outputs[k].dtype.element_ty),)
             if TIME_AXIS == 1:
                 t = start + step
-                tile = join_runs(positions, 0, 1, RUN)
+                tile = join_runs(positions, RUN)
                 tl.store(outputs[k] + per_row + t * time_stride, tile, mask=exists if EVEN else exists & (t < T))
             else:
                 for p in tl.static_range(RUN):

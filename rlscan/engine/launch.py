@@ -73,7 +73,14 @@ class Launch:
         first = views[0].stride()
         rows, merged, layouts = math.prod(sizes), *merge_rows(sizes, layouts)
         time_is_contiguous = rows == 1 or first[-1] <= min(first[:-1])
-        self.tile = tile or choose_tile(rows, window.steps, time_is_contiguous=time_is_contiguous, actions=actions)
+        self.tile = tile or choose_tile(
+            rows,
+            window.steps,
+            time_is_contiguous=time_is_contiguous,
+            loads=sum(kind in (Kind.VALUE, Kind.NEXT, Kind.FLAG, Kind.PREVIOUS_FLAG) for kind in self.kinds),
+            actions=actions,
+            wide=double,
+        )
         self.grid = (-(-rows // self.tile.rows), 1, 1)
         self.constants = (
             tuple(stride for layout in layouts for stride in layout),

@@ -1,6 +1,8 @@
-"""The tile a program works on, chosen from the shape: the only table of tile sizes."""
+"""The tile a program works on, chosen from the shape: the only table of tile sizes (paper/results/h200/tiles.json)."""
 
 from dataclasses import dataclass
+
+WARP = 32
 
 
 @dataclass(frozen=True)
@@ -18,19 +20,31 @@ def power_of_two_at_least(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def choose_tile(rows: int, T: int, *, time_is_contiguous: bool, actions: int = 0) -> Tile:
-    """Enough elements for four a thread; whole windows up to 512 steps, then tiles of 512 with a carry."""
-    action_tile = 1
-    while action_tile < 8 and actions and actions % (2 * action_tile) == 0:
-        action_tile *= 2
-    if time_is_contiguous:
-        steps = min(512, power_of_two_at_least(T))
-        row_tile = max(1, 512 // steps)
-    else:
-        row_tile = 32
-        steps = min(32, power_of_two_at_least(T))
+def choose_tile(rows: int, T: int, *, time_is_contiguous: bool, loads: int, actions: int, wide: bool) -> Tile:
+    """One run a thread, so that a warp scans a row (or, for short windows, several) in one go.
+
+    `loads` counts the slots read at every step, `wide` says that the compute dtype is float64: both cost registers.
+    """
+    window = power_of_two_at_least(T)
+    if not time_is_contiguous:
+        steps = min(128, window)
+        run, rows_a_tile = min(8 if wide else 16, steps), 16
+        return Tile(rows_a_tile, steps, max(1, rows_a_tile * steps // run // WARP), _vector(actions, 4), run)
     if actions:
-        row_tile = max(1, row_tile // 2)
-    row_tile = min(row_tile, power_of_two_at_least(rows))
-    warps = max(1, min(8, row_tile * steps // 128))
-    return Tile(row_tile, steps, warps, action_tile)
+        run = 4 if actions <= 6 and not wide else 1
+        steps = min(WARP * run, window)
+        return Tile(max(1, WARP * run // steps), steps, 1, _vector(actions, 4), min(run, steps))
+    run = 4 if loads > 5 or wide else 8
+    warps = 4
+    if rows < 1024 and T > 256 and run == 8:  # few rows: fewer, longer steps of the loop over tiles
+        run, warps = 16, 1
+    steps = min(WARP * run, window)
+    return Tile(max(1, warps * WARP * run // steps), steps, warps, 1, min(run, steps))
+
+
+def _vector(actions: int, most: int) -> int:
+    """The largest power of two up to `most` that divides the number of actions."""
+    vector = 1
+    while vector < most and actions and actions % (2 * vector) == 0:
+        vector *= 2
+    return vector
