@@ -183,6 +183,7 @@ def affine_scan_kernel(
     step = tl.expand_dims(step, 1 - TIME_AXIS)
     is_last_run = tl.expand_dims(tl.arange(0, RUNS) == RUNS - 1, 1 - TIME_AXIS)
     exists = row < rows
+    nowhere = row * 0  # makes a mask of a scalar step: Triton 3.9's interpreter takes no mask that was a scalar
 
     if KINDS[SLOTS] == ROW or KINDS[SLOTS] == FINAL:
         offset = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
@@ -259,11 +260,11 @@ def affine_scan_kernel(
                             tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
                         positions = positions + (tile,)
                 if KINDS[k] == NEXT or KINDS[k] >= SHIFTED:
-                    t = start + BLOCK_STEPS
+                    t = start + BLOCK_STEPS + nowhere
                     edge = load(inputs[k], per_row + t * time_stride, exists & (t < T), NEXT, DTYPE)
                     positions = shifted(positions, edge, NEXT, TIME_AXIS, RUN)
                 elif KINDS[k] == PREVIOUS_FLAG:
-                    t = start - 1
+                    t = start - 1 + nowhere
                     edge = load(inputs[k], per_row + t * time_stride, exists & (t >= 0), PREVIOUS_FLAG, DTYPE)
                     positions = shifted(positions, edge, PREVIOUS_FLAG, TIME_AXIS, RUN)
             for p in tl.static_range(RUN):
