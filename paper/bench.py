@@ -12,11 +12,9 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from torch import Tensor
 
 from paper.baselines import BASELINES, TRUNCATES
 from paper.gate import admit, expect
+from rlscan.verify.environment import environment
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -190,9 +189,9 @@ def run_table(name: str, device: str, protocol: dict[str, Any], seed: int) -> di
         "table": name,
         "label": table["label"],
         **environment(device),
+        "device": device_name(device),
         "seed": seed,
         "protocol": protocol,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "empty_call_us": best(empty_call),
         "rows": rows,
     }
@@ -208,49 +207,13 @@ def progress(cell: list[dict[str, Any]]) -> str:
     return f"{row['estimator']:<20}{kind:<11}" + "   ".join(map(cell_text, cell))
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Where the numbers were made."""
-    commit, dirty = commit_state()
-    return {
-        "device": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
-        "torch": torch.__version__,
-        "triton": triton_version(),
-        "cuda": torch.version.cuda if device == "cuda" else None,
-        "python": platform.python_version(),
-        "commit": commit,
-        "dirty": dirty,
-    }
-
-
-def cpu_name() -> str:
+def device_name(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"CPU {model}, {torch.get_num_threads()} of {os.cpu_count()} threads"
-
-
-def triton_version() -> str | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    return str(triton.__version__)
-
-
-def commit_state() -> tuple[str, bool]:
-    """The commit, and whether more than results differs from it. RLSCAN_COMMIT ("<hash>[-dirty]") stands in for git."""
-    given = os.environ.get("RLSCAN_COMMIT")
-    if given:
-        return given.removesuffix("-dirty"), given.endswith("-dirty")
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(("git", *arguments), cwd=PAPER.parent, capture_output=True, text=True, check=True).stdout
-
-    try:
-        head = git("rev-parse", "HEAD").strip()
-        return head, bool(git("status", "--porcelain", "--", ".", ":!paper/results", ":!paper/rendered").strip())
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown", True
 
 
 def write(result: dict[str, Any], path: Path) -> None:

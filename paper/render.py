@@ -121,7 +121,8 @@ def shapes(result: Result) -> list[Shape]:
 def provenance(result: Result) -> str:
     """Where, when and how the numbers were made."""
     commit = result["commit"][:12] + (" with uncommitted changes" if result["dirty"] else "")
-    versions = ", ".join(f"{name} {result[name]}" for name in ("torch", "triton", "cuda", "python") if result[name])
+    found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
+    versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
     protocol = result["protocol"]
     return (
         f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}. "

@@ -51,20 +51,26 @@ def read_in(function: Any, language: Any) -> Callable[..., Any]:
 
 
 class TorchLanguage:
-    """The part of `tl` that coefficient functions use, on PyTorch tensors and Python numbers."""
+    """The part of `tl` that coefficient functions use, on PyTorch tensors and Python numbers, computing in one dtype."""
 
-    @staticmethod
-    def where(condition: Any, chosen: Any, otherwise: Any) -> Any:
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+
+    def where(self, condition: Any, chosen: Any, otherwise: Any) -> Any:
         if isinstance(condition, bool):
             return chosen if condition else otherwise
+        if not isinstance(chosen, torch.Tensor) and not isinstance(otherwise, torch.Tensor):
+            # of two numbers PyTorch would make the default dtype
+            otherwise = torch.tensor(otherwise, dtype=self.dtype, device=condition.device)
         return torch.where(condition, chosen, otherwise)
 
-    @staticmethod
-    def exp(x: Any) -> Any:
+    def exp(self, x: Any) -> Any:
         return torch.exp(x) if isinstance(x, torch.Tensor) else math.exp(x)
 
-    @staticmethod
-    def log(x: Any) -> Any:
+    def log(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
             return torch.log(x)
         return math.log(x) if x > 0 else -math.inf
+
+
+TORCH = {dtype: TorchLanguage(dtype) for dtype in (torch.float32, torch.float64)}

@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 
-from ..affine import apply, combine
-from ..language import TorchLanguage, read_in
+from ..affine import apply, combine, weighted
+from ..language import TORCH, read_in
 from .spec import Kind, Spec
 
-_combine = read_in(combine, TorchLanguage)
-_apply = read_in(apply, TorchLanguage)
+
+# from this many rows on, the work of a step outweighs its overhead, and longer blocks mean less work
+_MANY_ROWS = 512
+_LONG_BLOCK = 128
 
 
 def shifted(x: torch.Tensor, by: int) -> torch.Tensor:
@@ -38,21 +40,30 @@ def operand(kind: Kind, view: Any, T: int, dtype: torch.dtype, device: torch.dev
         return view.to(dtype).unsqueeze(-1)
     if kind == Kind.FINAL:
         return view[..., -1:].to(dtype)
-    if kind in (Kind.CELL, Kind.SCALAR):
-        return torch.as_tensor(view, dtype=dtype, device=device)
+    if kind == Kind.CELL:
+        return view.to(dtype)
+    if kind == Kind.SCALAR:
+        return float(view)
     if kind == Kind.LAST:
         return torch.arange(T, device=device) == T - 1
     if kind == Kind.EXPECTATION:
         q, policy = (x.to(dtype) for x in view)
-        return torch.where(policy == 0, 0.0, policy * q).sum(-1)
+        return read_in(weighted, TORCH[dtype])(policy, q).sum(-1)
     return 0.0 if kind == Kind.NO_VALUE else False
 
 
 def scan(alpha: torch.Tensor, beta: torch.Tensor, carry: torch.Tensor) -> torch.Tensor:
     """x[0] = α[0] + β[0]·carry, x[t] = α[t] + β[t]·x[t-1], over the first dimension of α and β."""
+    language = TORCH[alpha.dtype]
+    fold, step = read_in(combine, language), read_in(apply, language)
     T = alpha.shape[0]
-    length = max(1, math.isqrt(T))
+    length = max(math.isqrt(T), min(T, _LONG_BLOCK) if carry.numel() >= _MANY_ROWS else 1)
     blocks = -(-T // length)
+    if blocks == 1:
+        x = torch.empty_like(alpha)
+        for t in range(T):
+            carry = x[t] = step(alpha[t], beta[t], carry)
+        return x
     padding = blocks * length - T
     if padding:
         alpha = torch.cat([alpha, alpha.new_zeros(padding, *alpha.shape[1:])])
@@ -60,12 +71,12 @@ def scan(alpha: torch.Tensor, beta: torch.Tensor, carry: torch.Tensor) -> torch.
     alpha = alpha.view(blocks, length, *alpha.shape[1:]).clone()
     beta = beta.view(blocks, length, *beta.shape[1:]).clone()
     for t in range(1, length):
-        alpha[:, t], beta[:, t] = _combine(alpha[:, t - 1], beta[:, t - 1], alpha[:, t], beta[:, t])
+        alpha[:, t], beta[:, t] = fold(alpha[:, t - 1], beta[:, t - 1], alpha[:, t], beta[:, t])
     carries = []
     for block in range(blocks):
         carries.append(carry)
-        carry = _apply(alpha[block, -1], beta[block, -1], carry)
-    x = _apply(alpha, beta, torch.stack(carries).unsqueeze(1))
+        carry = step(alpha[block, -1], beta[block, -1], carry)
+    x = step(alpha, beta, torch.stack(carries).unsqueeze(1))
     return x.flatten(0, 1)[:T]
 
 
@@ -89,7 +100,7 @@ def run_portable(
             operands.append(operand(Kind(kind), view, T, dtype, device))
     alpha, beta = (
         torch.as_tensor(x, dtype=dtype, device=device).expand(shape).movedim(-1, 0)
-        for x in read_in(spec.coefficients, TorchLanguage)(*operands)
+        for x in read_in(spec.coefficients, TORCH[dtype])(*operands)
     )
     carry = torch.as_tensor(operand(Kind(kinds[-1]), views[-1], T, dtype, device), dtype=dtype, device=device)
     carry = (carry.squeeze(-1) if carry.ndim else carry).expand(shape[:-1])
@@ -100,5 +111,5 @@ def run_portable(
     if spec.reverse:
         x, x_next = x.flip(0), x_next.flip(0)
     x, x_next = x.movedim(0, -1), x_next.movedim(0, -1)
-    for output, result in zip(outputs, read_in(spec.outputs, TorchLanguage)(x, x_next, *operands), strict=True):
+    for output, result in zip(outputs, read_in(spec.outputs, TORCH[dtype])(x, x_next, *operands), strict=True):
         output.copy_(result)

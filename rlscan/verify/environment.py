@@ -42,14 +42,17 @@ def device_description(device: str) -> dict[str, Any]:
 
 
 def commit() -> tuple[str, bool]:
-    """The commit and whether the working tree differed; RLSCAN_COMMIT (hash or hash-dirty) stands in where there is no git."""
+    """The commit, and whether more than results differed from it; RLSCAN_COMMIT (hash or hash-dirty) stands in for git."""
     named = os.environ.get("RLSCAN_COMMIT")
     if named:
         return named.removesuffix("-dirty"), named.endswith("-dirty")
     try:
         git = ["git", "-C", str(ROOT)]
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+        others = ["--", ".", ":!paper/results", ":!paper/rendered"]
+        status = subprocess.run(
+            [*git, "status", "--porcelain", *others], capture_output=True, text=True, check=True
+        ).stdout
         return head, bool(status.strip())
     except (OSError, subprocess.CalledProcessError):
         return "unknown", True
