@@ -183,12 +183,12 @@ def affine_scan_kernel(
     step = tl.expand_dims(step, 1 - TIME_AXIS)
     is_last_run = tl.expand_dims(tl.arange(0, RUNS) == RUNS - 1, 1 - TIME_AXIS)
     exists = row < rows
-    nowhere = row * 0  # makes a mask of a scalar step: Triton 3.9's interpreter takes no mask that was a scalar
+    nowhere = row * 0  # makes a tensor of a step: T = 1 is a constant, and an interpreter's mask may not be a scalar
 
     if KINDS[SLOTS] == ROW or KINDS[SLOTS] == FINAL:
         offset = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
         if KINDS[SLOTS] == FINAL:
-            offset += (T - 1).to(offset.dtype) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]
+            offset += (T - 1 + nowhere) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]
         carry = load(inputs[SLOTS], offset, exists, ROW, DTYPE)
     elif KINDS[SLOTS] == CELL:
         carry = tl.load(inputs[SLOTS]).to(DTYPE) + tl.zeros(row.shape, DTYPE)
