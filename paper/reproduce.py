@@ -1,4 +1,6 @@
-"""What `rlscan reproduce` does once the verification has passed: measure what this machine can, render all that there is."""
+"""What `rlscan reproduce` does once the verification has passed: measure what this machine can,
+render all that there is.
+"""
 
 from paper import bench, render
 

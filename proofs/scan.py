@@ -12,7 +12,7 @@ from rlscan import affine
 from rlscan.engine.spec import Kind, Role, Slot, Spec
 from rlscan.language import is_jit, read_in
 
-from .symbolic import UNDEFINED, Reals
+from .symbolic import Reals
 from .window import Window
 
 

@@ -2,8 +2,9 @@
 
     (α_B, β_B) ⊕ (α_A, β_A) = (α_B + β_B·α_A, β_B·β_A)        B nearer to the output step
 
-Its identity is (0, 1). A pair with β = 0 is a reset: it forgets what lies behind it, so ⊕ *selects* there, and a NaN or an infinity
-behind a reset stays behind it. Only an exact zero is a reset: a product that underflows keeps the smallest positive number instead.
+Its identity is (0, 1). A pair with β = 0 is a reset: it forgets what lies behind it, so ⊕ *selects* there, and a NaN or
+an infinity behind a reset stays behind it. Only an exact zero is a reset: a product that underflows keeps the smallest
+positive number instead.
 """
 
 from .language import jit, tl

@@ -1,21 +1,23 @@
 """Episode boundaries: V'_t, end_t and the flag conventions. Nothing else in the project decides what a boundary means.
 
-Flags sit on the step that ends. `terminated_t`: the MDP ended at s_{t+1}, whose value is 0. `truncated_t`: the episode was cut, and
-s_{t+1} has a value that is not in the buffer. Both set: termination wins.
+Flags sit on the step that ends. `terminated_t`: the MDP ended at s_{t+1}, whose value is 0. `truncated_t`: the episode
+was cut, and s_{t+1} has a value that is not in the buffer. Both set: termination wins.
 """
 
 from typing import NamedTuple
 
 import torch
 
-from .language import jit, tl
 from .engine.checks import check_tensor, time_axis
 from .engine.spec import Argument, Kind, Role, Slot
+from .language import jit, tl
 
 
 @jit
 def successor_value(value_next, terminated, truncated, truncation_value, is_last, last_value):
-    """V'_t: 0 where terminated, else the truncation value where truncated, else the window's last value at T-1, else V_{t+1}."""
+    """V'_t: 0 where terminated, else the truncation value where truncated, else the window's last value at T-1,
+    else V_{t+1}.
+    """
     value = tl.where(is_last, last_value, value_next)
     value = tl.where(truncated, truncation_value, value)
     return tl.where(terminated, 0.0, value)
@@ -69,7 +71,8 @@ def ends_from_starts(starts: torch.Tensor, last_done: torch.Tensor | bool, *, ti
     end_t = start_{t+1} for t < T-1, and end_{T-1} = last_done: whether the step after the window begins an episode.
 
     Args:
-        starts: [T], [N, T] or (time_dim=0) [T, N]; bool, uint8 or floating; nonzero where step t is the first of an episode.
+        starts: [T], [N, T] or (time_dim=0) [T, N]; bool, uint8 or floating; nonzero where step t is the first of an
+            episode.
         last_done: [N] (or a bool for all rows): whether the last step of the window ended its episode.
         time_dim: -1 or 1 for [N, T], 0 or -2 for [T, N].
 

@@ -78,7 +78,13 @@ def verify(options: argparse.Namespace) -> int:
         raise UsageError(f"verify needs {' and '.join(missing)}: pip install 'rlscan[verify]'")
     if options.json is not None and not options.json.absolute().parent.is_dir():
         raise UsageError(f"--json is {options.json}, but the folder {options.json.absolute().parent} does not exist")
-    from .verify.run import default_processes, verify as run_verification
+    from .verify.environment import interpreter_trouble
+
+    trouble = interpreter_trouble() if options.device == "cpu" else None
+    if trouble:
+        raise UsageError(trouble)
+    from .verify.run import default_processes
+    from .verify.run import verify as run_verification
 
     start = time.perf_counter()
 
@@ -144,7 +150,7 @@ def doctor() -> int:
 
     from . import language
     from .engine import path_for
-    from .verify.environment import versions
+    from .verify.environment import interpreter_trouble, versions
 
     for name, version in versions().items():
         print(f"{name:12} {version}")
@@ -161,6 +167,9 @@ def doctor() -> int:
     }
     path = path_for(torch.device("cpu"))
     print(f"cpu tensors  {path}: {why[path]}")
+    trouble = interpreter_trouble()
+    if trouble:
+        print(f"warning      {trouble}")
     if not torch.cuda.is_available():
         print("cuda         no CUDA device that PyTorch sees: compiled kernels can't run or be verified here")
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

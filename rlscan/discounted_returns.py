@@ -2,8 +2,8 @@
 
     G_t = r_t + γ·V'_t where the episode or the window ends;  else r_t + γ·G_{t+1}
 
-As a scan: α_t = r_t (r_t + γ·V'_t at an end), β_t = γ·(1 − end_t), backward, carry G_T = V'_{T-1}: the window value enters through
-the carry alone. No state values are read but those of the ends.
+As a scan: α_t = r_t (r_t + γ·V'_t at an end), β_t = γ·(1 − end_t), backward, carry G_T = V'_{T-1}: the window value
+enters through the carry alone. No state values are read but those of the ends.
 """
 
 import torch
@@ -64,7 +64,8 @@ def discounted_returns(
         out: a tensor of the rewards' shape and the result's dtype to write to.
 
     Returns:
-        G_t for t in [0, T), of the rewards' shape and the inputs' floating dtype (the default dtype if all are integers).
+        G_t for t in [0, T), of the rewards' shape and the inputs' floating dtype (the default dtype if all are
+        integers).
 
     Raises:
         ValueError: a shape, device or bootstrap that does not fit; TypeError: a dtype or type that does not fit.

@@ -2,8 +2,8 @@
 
     z_t = x_t + γλ·(1 − end_{t-1})·z_{t-1},    end_{-1} = 0
 
-As a scan: α_t = x_t, β_t = γλ·(1 − end_{t-1}), forward, carry z_{-1} = `initial`. γ and λ as tensors are read at t: γ_t λ_t decays z_{t-1}
-into z_t.
+As a scan: α_t = x_t, β_t = γλ·(1 − end_{t-1}), forward, carry z_{-1} = `initial`. γ and λ as tensors are read at t:
+γ_t λ_t decays z_{t-1} into z_t.
 """
 
 import torch
@@ -64,7 +64,8 @@ def eligibility_traces(
     Args:
         inputs: x_t for t in [0, T): [N, T], [T], [N, T, F...], or [T, N, F...] with time_dim=0.
             float32, bfloat16, float16 or float64; integers promote.
-        ends: the episode ends at step t, by termination or truncation: [N, T], bool, uint8 or floating (nonzero is set).
+        ends: the episode ends at step t, by termination or truncation: [N, T], bool, uint8 or floating (nonzero is
+            set).
         initial: z_{-1}, a number or [N, F...].
         gamma: discount in [0, 1]: a number, a 0-d tensor or [N, T].
         lambda_: trace decay in [0, 1], likewise.

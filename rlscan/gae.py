@@ -12,8 +12,8 @@ import torch
 from .affine import weighted
 from .boundaries import SUCCESSOR_ARGUMENTS, successor_slots, successor_value, unless_ended
 from .engine import run
-from .language import jit, tl  # noqa: F401  # the interpreter wants tl in sight of every jit function
 from .engine.spec import Argument, Kind, Role, Slot, Spec
+from .language import jit, tl  # noqa: F401  # the interpreter wants tl in sight of every jit function
 
 
 @jit
@@ -89,7 +89,8 @@ def gae(
         terminated: the MDP ended at s_{t+1}: [N, T], bool, uint8 or floating (nonzero is set).
         truncated: the episode was cut at s_{t+1}: as `terminated`. Where both are set, termination wins.
         last_values: V(s_T), a number or [N] ([N, F]); 0.0 has to be said. Required unless `next_values` is given.
-        truncation_values: V of the final observation at truncated steps, of the rewards' shape; other entries are not read.
+        truncation_values: V of the final observation at truncated steps, of the rewards' shape; other entries are not
+            read.
         next_values: V(s_{t+1}) of the true successor at every non-terminated step, instead of the two above.
         gamma: discount γ_t in [0, 1]: a number, a 0-d tensor or [N, T].
         lambda_: λ_t in [0, 1], likewise.

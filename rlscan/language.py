@@ -1,7 +1,7 @@
 """The kernel language, and how the same jit functions are read in another one.
 
-A coefficient function is written once, decorated with `@jit`. Triton compiles it; `read_in` gives the same source as plain Python with
-another language in the place of `tl`: PyTorch on the portable path, SymPy in the proofs.
+A coefficient function is written once, decorated with `@jit`. Triton compiles it; `read_in` gives the same source as
+plain Python with another language in the place of `tl`: PyTorch on the portable path, SymPy in the proofs.
 """
 
 import functools
@@ -36,7 +36,9 @@ def is_jit(value: Any) -> bool:
 
 @functools.cache
 def read_in(function: Any, language: Any) -> Callable[..., Any]:
-    """The source of a jit function as plain Python, with `language` in the place of `tl` in it and in all that it calls."""
+    """The source of a jit function as plain Python,
+    with `language` in the place of `tl` in it and in all that it calls.
+    """
     source = function.fn
     scope: dict[str, Any] = {"__builtins__": __builtins__}
     for name in source.__code__.co_names:
@@ -51,7 +53,9 @@ def read_in(function: Any, language: Any) -> Callable[..., Any]:
 
 
 class TorchLanguage:
-    """The part of `tl` that coefficient functions use, on PyTorch tensors and Python numbers, computing in one dtype."""
+    """The part of `tl` that coefficient functions use, on PyTorch tensors and Python numbers,
+    computing in one dtype.
+    """
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype

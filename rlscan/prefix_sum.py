@@ -1,6 +1,7 @@
 """Episodic prefix sums: a running sum that begins anew with every episode (Blelloch 1990's segmented scan).
 
-    C_t = x_t + (1 − f)·C_{t-1},    f = end_{t-1} (boundary="ends_at", end_{-1} = 0)  or  f = flag_t (boundary="starts_at")
+    C_t = x_t + (1 − f)·C_{t-1},    f = end_{t-1} (boundary="ends_at", end_{-1} = 0)
+                                 or f = flag_t (boundary="starts_at")
 
 As a scan: α_t = x_t, β_t = 1 − f, forward, carry C_{-1} = `initial`.
 """

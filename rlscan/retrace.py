@@ -4,7 +4,8 @@
     targets Q_t + Δ_t        c_t = λ·min(c̄, w_t), w = π/μ
 
 As a scan: α_t = δ_t, β_t = γ·c_{t+1}·(1 − end_t) (0 at T-1), backward, carry Δ_T = 0.
-Unlike its siblings, β reads its ratio at t+1, and E_π is summed over actions inside the kernel, with the policy at s_{t+1}.
+Unlike its siblings, β reads its ratio at t+1, and E_π is summed over actions inside the kernel, with the policy at
+s_{t+1}.
 """
 
 import math
@@ -106,12 +107,15 @@ def retrace(
     """Off-policy targets for Q(s_t, a_t).
 
     Args:
-        rewards, terminated, truncated, gamma, time_dim: as in `gae`, without trailing features. A truncated step bootstraps from
-            `next_q_values` like any other.
+        rewards, terminated, truncated, gamma, time_dim: as in `gae`, without trailing features. A truncated step
+            bootstraps from `next_q_values` like any other.
         q_values: Q(s_t, a_t) for t in [0, T), of the rewards' shape.
-        log_ratios: log π(a_t|s_t) − log μ(a_t|s_t): [N, T]. For trace="tree_backup" log π(a_t|s_t) itself; for "q_lambda" it may be None.
-        next_q_values: Q(s_{t+1}, a) for every action: [N, T, A] with `next_policy`; or, without, E_π[Q(s_{t+1}, ·)] itself: [N, T].
-        next_policy: π(a|s_{t+1}), the policy at the successor state, not at s_t: [N, T, A]. An action of probability 0 is not read.
+        log_ratios: log π(a_t|s_t) − log μ(a_t|s_t): [N, T]. For trace="tree_backup" log π(a_t|s_t) itself; for
+            "q_lambda" it may be None.
+        next_q_values: Q(s_{t+1}, a) for every action: [N, T, A] with `next_policy`; or, without, E_π[Q(s_{t+1}, ·)]
+            itself: [N, T].
+        next_policy: π(a|s_{t+1}), the policy at the successor state, not at s_t: [N, T, A]. An action of probability 0
+            is not read.
         lambda_: λ in [0, 1]: a number, a 0-d tensor or [N, T]; c_{t+1} takes λ_{t+1}.
         c_clip: c̄, a number that is not negative, or None for no clip; for trace="retrace" only.
         trace: "retrace" c = λ·min(c̄, w); "importance" c = λ·w; "tree_backup" c = λ·π(a_t|s_t); "q_lambda" c = λ.

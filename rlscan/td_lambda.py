@@ -2,8 +2,8 @@
 
     G_t = r_t + γ·V'_t where the episode or the window ends;  else r_t + γ·[(1 − λ)·V'_t + λ·G_{t+1}]
 
-As a scan: α_t = r_t + γ·(1 − λ)·V'_t (r_t + γ·V'_t where the episode or the window ends), β_t = γλ (0 where either ends), backward,
-carry G_T = 0: the window value enters through α alone, and λ_{T-1} is not read.
+As a scan: α_t = r_t + γ·(1 − λ)·V'_t (r_t + γ·V'_t where the episode or the window ends), β_t = γλ (0 where either
+ends), backward, carry G_T = 0: the window value enters through α alone, and λ_{T-1} is not read.
 """
 
 import torch
@@ -86,7 +86,8 @@ def td_lambda(
     """λ-returns of a rollout window.
 
     Args:
-        rewards, values, terminated, truncated, last_values, truncation_values, next_values, gamma, lambda_, time_dim: as in `gae`.
+        rewards, values, terminated, truncated, last_values, truncation_values, next_values, gamma, lambda_, time_dim:
+            as in `gae`.
         out: a tensor of the rewards' shape and the result's dtype to write to.
 
     Returns:

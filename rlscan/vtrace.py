@@ -1,7 +1,8 @@
 """V-trace (Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2), with λ.
 
     ρ_t = min(ρ̄, w_t), c_t = λ·min(c̄, w_t), w = π/μ        Δ_t = ρ_t·(r_t + γ·V'_t − V_t) + γ·c_t·(1 − end_t)·Δ_{t+1}
-    targets v_t = V_t + Δ_t        advantages ρ^pg_t·(r_t + γ·v'_t − V_t), v'_t = v_{t+1} inside an episode, V'_t at its or the window's end
+    targets v_t = V_t + Δ_t        advantages ρ^pg_t·(r_t + γ·v'_t − V_t),
+                                   v'_t = v_{t+1} inside an episode, V'_t at its or the window's end
 
 As a scan: α_t = ρ_t·(r_t + γ·V'_t − V_t), β_t = γ·c_t·(1 − end_t), backward, carry Δ_T = 0.
 Unlike its siblings, the advantages read the scan at t+1 as well (the second shift).
@@ -175,17 +176,20 @@ def vtrace(
     """Off-policy corrected value targets and policy-gradient advantages.
 
     Args:
-        rewards, values, terminated, truncated, last_values, truncation_values, next_values, gamma, lambda_, time_dim, out: as in `gae`.
-            With `next_values`, v_{t+1} is still the target of step t+1, values[t+1] + Δ_{t+1}.
+        rewards, values, terminated, truncated, last_values, truncation_values, next_values, gamma, lambda_, time_dim,
+            out: as in `gae`. With `next_values`, v_{t+1} is still the target of step t+1, values[t+1] + Δ_{t+1}.
         log_ratios: log π(a_t|s_t) − log μ(a_t|s_t) for t in [0, T): [N, T].
-        rho_clip, c_clip, pg_rho_clip: ρ̄, c̄ and the clip of the advantages' ratio; numbers that are not negative, None for no clip.
-        advantage: where λ < 1 two forms are published: "impala" takes v'_t = v_{t+1}, "mixed" v'_t = λ·v_{t+1} + (1 − λ)·V'_t.
+        rho_clip, c_clip, pg_rho_clip: ρ̄, c̄ and the clip of the advantages' ratio; numbers that are not negative, None
+            for no clip.
+        advantage: where λ < 1 two forms are published: "impala" takes v'_t = v_{t+1}, "mixed"
+            v'_t = λ·v_{t+1} + (1 − λ)·V'_t.
 
     Returns:
         VTrace(targets, advantages), of the rewards' shape and the inputs' floating dtype.
 
     Raises:
-        ValueError: a shape, device, bootstrap or option that does not fit; TypeError: a dtype or type that does not fit.
+        ValueError: a shape, device, bootstrap or option that does not fit; TypeError: a dtype or type that does not
+            fit.
 
     >>> rewards, values = torch.tensor([[1.0, 2, 3]]), torch.tensor([[0.5, 1, 1.5]])
     >>> log_ratios = torch.tensor([[0.5, 2.0, 1.2]]).log()

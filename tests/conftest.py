@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # NaN and overflow in slots that are not used are the point of many tests
     for category in ("DeprecationWarning", "RuntimeWarning"):
         config.addinivalue_line("filterwarnings", f"ignore::{category}:triton.runtime.interpreter")
+    config.addinivalue_line("filterwarnings", "ignore:invalid value encountered in reduce:RuntimeWarning")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

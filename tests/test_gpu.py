@@ -1,4 +1,6 @@
-"""What only a GPU can show: addresses beyond 2^31, CUDA graphs, streams, and launches that are reused when they should not be."""
+"""What only a GPU can show: addresses beyond 2^31, CUDA graphs, streams,
+and launches that are reused when they should not be.
+"""
 
 import numpy as np
 import pytest

@@ -1,10 +1,11 @@
 """The one fused kernel: raw rollout in, coefficients on chip, scan on chip, results out.
 
-A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, in the direction of the recurrence, with the carry x in
-registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run step by step, the runs are
-scanned across threads, and what lies behind a run then goes through its steps. So a slot is a tuple of RUN tensors, one for each
-position in a run, of the shape [rows, runs] where time is contiguous in memory (TIME_AXIS = 1) and [runs, rows] where rows are
-(TIME_AXIS = 0). Runs stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
+A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, in the direction of the recurrence, with the
+carry x in registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run step
+by step, the runs are scanned across threads, and what lies behind a run then goes through its steps. So a slot is a
+tuple of RUN tensors, one for each position in a run, of the shape [rows, runs] where time is contiguous in memory
+(TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs stand in the direction of the recurrence; the
+positions 0 … RUN - 1 within a run stand for ascending time.
 """
 
 from ..affine import apply, combine, weighted
@@ -120,7 +121,9 @@ def from_run_behind(x, edge, TIME_AXIS: tl.constexpr):
 
 @triton.jit
 def shifted(positions, edge, KIND: tl.constexpr, TIME_AXIS: tl.constexpr, RUN: tl.constexpr):
-    """The entries at t + 1 (NEXT, which goes backward) or at t - 1 (PREVIOUS_FLAG, forward); `edge` lies behind the tile."""
+    """The entries at t + 1 (NEXT, which goes backward) or at t - 1 (PREVIOUS_FLAG, forward);
+    `edge` lies behind the tile.
+    """
     moved = ()
     for p in tl.static_range(RUN):
         if KIND == NEXT:

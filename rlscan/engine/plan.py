@@ -1,13 +1,13 @@
 """From arguments to a launch: one plan per kind of call, kept and reused.
 
-Everything that is checked or chosen (shapes, strides, dtypes, device, alignment, options) is in the plan's key, so a call that finds
-its plan has been checked already; only pointers and numbers are new.
+Everything that is checked or chosen (shapes, strides, dtypes, device, alignment, options) is in the plan's key, so a
+call that finds its plan has been checked already; only pointers and numbers are new.
 """
 
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,9 +16,6 @@ from .checks import Window, check_out, refuse_gradients
 from .portable import run_portable
 from .spec import Kind, Role, Slot, Spec
 from .tiles import Tile
-
-if TYPE_CHECKING:
-    from .launch import Launch
 
 PATHS = ("triton", "interpreter", "portable")
 
@@ -30,7 +27,8 @@ class Forced(NamedTuple):
     tile: Tile | None = None
 
 
-_forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced", default=Forced())
+_NOTHING_FORCED = Forced()
+_forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced", default=_NOTHING_FORCED)
 _plans: dict[Any, "Plan"] = {}
 _recent: dict[Spec, tuple[list[Any], "Plan"]] = {}  # per estimator the key and plan of its last call
 _PLAN_LIMIT = 4096
@@ -97,7 +95,9 @@ def find_plan(
 
 
 class Plan:
-    """A checked kind of call: which path, which slots, which tile, and the arguments of the launch that do not change."""
+    """A checked kind of call: which path, which slots, which tile,
+    and the arguments of the launch that do not change.
+    """
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Plan:
             earlier = [j for j in range(k) if self.sources[j] == source and self.kinds[j] == Kind.VALUE]
             if kind == Kind.NEXT and earlier:
                 self.kinds[k] = Kind.SHIFTED + earlier[0]
-        self.launch: Launch | None = None
+        self.launch: Any = None
         if self.path != "portable" and 0 not in window.shape:
             from .launch import Launch  # only here: without Triton there is no kernel
 
@@ -143,7 +143,9 @@ class Plan:
             self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
 
     def kind_of(self, slot: Slot) -> Kind:
-        """The slot's kind for the argument it was given: a tensor of its full shape, a 0-d tensor, a number or nothing."""
+        """The slot's kind for the argument it was given: a tensor of its full shape, a 0-d tensor,
+        a number or nothing.
+        """
         if not slot.argument:
             return slot.kind
         if slot.argument not in self.window.given:

@@ -1,7 +1,7 @@
 """The portable path: the same coefficient functions on PyTorch tensors, for CPU tensors and devices without Triton.
 
-The scan is blocked: time is cut into about √T blocks of about √T steps, all blocks step together, then their aggregates are chained,
-so that the number of Python-level steps grows like √T.
+The scan is blocked: time is cut into about √T blocks of about √T steps, all blocks step together, then their aggregates
+are chained, so that the number of Python-level steps grows like √T.
 """
 
 import math
@@ -13,7 +13,6 @@ import torch
 from ..affine import apply, combine, weighted
 from ..language import TORCH, read_in
 from .spec import Kind, Spec
-
 
 # from this many rows on, the work of a step outweighs its overhead, and longer blocks mean less work
 _MANY_ROWS = 512
@@ -77,7 +76,7 @@ def scan(alpha: torch.Tensor, beta: torch.Tensor, carry: torch.Tensor) -> torch.
         carries.append(carry)
         carry = step(alpha[block, -1], beta[block, -1], carry)
     x = step(alpha, beta, torch.stack(carries).unsqueeze(1))
-    return x.flatten(0, 1)[:T]
+    return x.flatten(0, 1)[:T]  # type: ignore[no-any-return]  # `step` is read from a jit function, which has no types
 
 
 def run_portable(
@@ -87,7 +86,9 @@ def run_portable(
     outputs: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> None:
-    """Writes the results into `outputs`, views of shape [rows..., T]; `views` are as `operand` takes them, the carry last."""
+    """Writes the results into `outputs`, views of shape [rows..., T]; `views` are as `operand` takes them,
+    the carry last.
+    """
     shape, device = outputs[0].shape, outputs[0].device
     T = shape[-1]
     operands: list[Any] = []

@@ -35,7 +35,9 @@ class Slot:
 
 
 class Role(IntEnum):
-    """What an argument of a public function may be; S is the flags' shape [N, T] or [T], F are trailing feature dimensions."""
+    """What an argument of a public function may be; S is the flags' shape [N, T] or [T],
+    F are trailing feature dimensions.
+    """
 
     DATA = 0  # floating tensor [S, F]
     REWARD = 1  # floating or integer tensor [S, F]

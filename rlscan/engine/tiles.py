@@ -21,15 +21,16 @@ def power_of_two_at_least(n: int) -> int:
 
 
 def choose_tile(rows: int, T: int, *, time_is_contiguous: bool, loads: int, actions: int, wide: bool) -> Tile:
-    """One run a thread, so that a warp scans a row (or, for short windows, several) in one go.
+    """One run a thread, so that a warp scans a row (or, for short windows, several) in one go; no thread without a run.
 
     `loads` counts the slots read at every step, `wide` says that the compute dtype is float64: both cost registers.
     """
     window = power_of_two_at_least(T)
     if not time_is_contiguous:
         steps = min(128, window)
-        run, rows_a_tile = min(8 if wide else 16, steps), 16
-        return Tile(rows_a_tile, steps, max(1, rows_a_tile * steps // run // WARP), _vector(actions, 4), run)
+        run = min(8 if wide else 16, steps)
+        rows_a_tile = 16 if steps > run else WARP
+        return Tile(rows_a_tile, steps, rows_a_tile * steps // run // WARP, _vector(actions, 4), run)
     if actions:
         run = 4 if actions <= 6 and not wide else 1
         steps = min(WARP * run, window)

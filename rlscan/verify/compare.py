@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 import rlscan
+import rlscan.reference as reference
 
-from .. import reference
 from ..engine import path_for
 from .strategies import Example, Setup
 from .tolerance import Mismatch, assert_exact, assert_within, bounds
@@ -64,7 +64,9 @@ def expect(example: Example) -> tuple[Any, ...]:
 
 
 def compare(example: Example, *, exact: bool, device: str = "cpu", path: str | None = None, api: Any = rlscan) -> float:
-    """Raises Mismatch unless the public function agrees with the reference; returns the largest share of the bound used."""
+    """Raises Mismatch unless the public function agrees with the reference;
+    returns the largest share of the bound used.
+    """
     estimator = example.setup.estimator
     results, expected = call(example, device, path, api), expect(example)
     if len(results) != len(expected):

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,6 +30,20 @@ def versions() -> dict[str, str]:
     return found
 
 
+def interpreter_trouble() -> str | None:
+    """One line if Triton's interpreter can't run the kernels with the NumPy that is installed beside it."""
+    found = versions()
+    triton, numpy = (re.match(r"(\d+)\.(\d+)", found[package]) for package in ("triton", "numpy"))
+    if triton is None or numpy is None:  # not installed: nothing to fail
+        return None
+    if (int(triton[1]), int(triton[2])) >= (3, 7) or (int(numpy[1]), int(numpy[2])) < (2, 4):
+        return None
+    return (
+        f"the interpreter of Triton {found['triton']} fails on NumPy {found['numpy']}: "
+        "Triton before 3.7 needs NumPy before 2.4 (pip install 'numpy<2.4')"
+    )
+
+
 def device_description(device: str) -> dict[str, Any]:
     if device.startswith("cuda"):
         properties = torch.cuda.get_device_properties(device)
@@ -42,7 +57,9 @@ def device_description(device: str) -> dict[str, Any]:
 
 
 def commit() -> tuple[str, bool]:
-    """The commit, and whether more than results differed from it; RLSCAN_COMMIT (hash or hash-dirty) stands in for git."""
+    """The commit, and whether more than results differed from it;
+    RLSCAN_COMMIT (hash or hash-dirty) stands in for git.
+    """
     named = os.environ.get("RLSCAN_COMMIT")
     if named:
         return named.removesuffix("-dirty"), named.endswith("-dirty")

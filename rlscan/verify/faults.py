@@ -1,7 +1,7 @@
 """Planted faults: the verification has to reject every one, or it proves nothing.
 
-A fault is one replacement in one shipped file. The package is copied under another name, the replacement made, and the copy fuzzed like
-the package itself. Kinds are those of `cases.json` and of the engine's own arithmetic.
+A fault is one replacement in one shipped file. The package is copied under another name, the replacement made, and the
+copy fuzzed like the package itself. Kinds are those of `cases.json` and of the engine's own arithmetic.
 """
 
 import importlib

@@ -20,7 +20,9 @@ from .tolerance import Mismatch
 
 @dataclass
 class Outcome:
-    """What a run did: how many examples (or patterns) agreed, the share of the bound that was used, and the first failure."""
+    """What a run did: how many examples (or patterns) agreed, the share of the bound that was used,
+    and the first failure.
+    """
 
     cases: int = 0
     share: float = 0.0
@@ -97,7 +99,9 @@ def exhaust(
 
 
 def every_option(estimator: str) -> list[Setup]:
-    """Every combination of the options that change the formula, in float32, with a tile of two steps and one of the window."""
+    """Every combination of the options that change the formula, in float32,
+    with a tile of two steps and one of the window.
+    """
     options: dict[str, tuple[Any, ...]] = {
         "vtrace": (
             *((("advantage", form),) for form in ("impala", "mixed")),

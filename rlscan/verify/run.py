@@ -1,4 +1,6 @@
-"""The whole verification: proofs → exhaustive → exact → bounded → cases → faults, on every path that this machine has."""
+"""The whole verification: proofs → exhaustive → exact → bounded → cases → faults,
+on every path that this machine has.
+"""
 
 import concurrent.futures
 import multiprocessing
@@ -16,7 +18,7 @@ EXHAUSTIVE_STEPS = {"portable": 5, "interpreter": 4, "triton": 5}
 # an example on the interpreter costs 0.2 s: there the count is this share of what was asked for
 INTERPRETER_SHARE = 8
 FAULT_EXAMPLES = 500
-GPU_SETUPS = 24  # every kind of call is a compilation
+GPU_SETUPS = 12  # every kind of call is some compilations
 
 
 @dataclass
@@ -75,7 +77,7 @@ def work(job: Job) -> list[Claim]:
     warnings.simplefilter("ignore", RuntimeWarning)
     torch.set_num_threads(1)
     start = time.perf_counter()
-    where = {"device": job.device, "path": job.path}
+    where: dict[str, Any] = {"device": job.device, "path": job.path}
     if job.kind == "cases":
         from .cases import run_cases
 
@@ -126,7 +128,7 @@ def verdict(passed: bool) -> str:
 
 
 def prove(progress: Callable[[str], None]) -> list[Claim]:
-    from .. import proofs
+    import rlscan.proofs as proofs
 
     def tell(result: Any) -> None:
         progress(f"[proof] {result.name}{'' if result.passed else ': FAILED'}")

@@ -1,13 +1,15 @@
 """The only comparisons in the project: bit for bit, or within an a-priori bound. Neither can pass by comparing nothing.
 
-The bound. A result is a sum of terms Π β · α (Ladner & Fischer's tree, then a chain of carries, in any bracketing). With unit roundoff
-u every term picks up (1 + δ)^m, |δ| ≤ u, with m ≤ c0 + D + c1·k: c0 roundings in α, at most D additions on the way, and c1 per step of
-distance k (one multiplication, and the roundings inside β). So (Higham 2002, §3.1 and 4.2), to first order in u with a margin,
+The bound. A result is a sum of terms Π β · α (Ladner & Fischer's tree, then a chain of carries, in any bracketing).
+With unit roundoff u every term picks up (1 + δ)^m, |δ| ≤ u, with m ≤ c0 + D + c1·k: c0 roundings in α, at most D
+additions on the way, and c1 per step of distance k (one multiplication, and the roundings inside β). So (Higham 2002,
+§3.1 and 4.2), to first order in u with a margin,
 
     |error_t| ≤ u · Σ_k |Π β| |α_k| (c0 + D + c1·k) = u · [(c0 + D)·X_t + c1·Y_t]
 
-where X is the same recurrence on absolute values, and Y_t = Σ k·(term k) = γ ∂X/∂γ is bounded by a difference quotient of X in γ,
-because X is a polynomial in γ with coefficients that are not negative, hence convex. Both come from the reference itself.
+where X is the same recurrence on absolute values, and Y_t = Σ k·(term k) = γ ∂X/∂γ is bounded by a difference quotient
+of X in γ, because X is a polynomial in γ with coefficients that are not negative, hence convex. Both come from the
+reference itself.
 """
 
 import math
@@ -16,14 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import reference
+import rlscan.reference as reference
+
 from .strategies import BOOTSTRAPPED, Example
 
 UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
 SMALLEST = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-24, "float64": 2.0**-126}
 
 
-class Mismatch(AssertionError):
+class Mismatch(AssertionError):  # noqa: N818  # as AssertionError, it says what was found
     """A result that is not what the definition says."""
 
 
@@ -42,7 +45,9 @@ def require(got: torch.Tensor, expected: Any, what: str) -> Any:
 
 
 def stored(x: Any, dtype: torch.dtype, truncates: bool = False) -> Any:
-    """x as it reads back from the dtype; Triton's interpreter truncates to bfloat16 where hardware rounds to nearest."""
+    """x as it reads back from the dtype;
+    Triton's interpreter truncates to bfloat16 where hardware rounds to nearest.
+    """
     exact = torch.from_numpy(np.array(x, np.float64))
     if truncates and dtype == torch.bfloat16:
         return (exact.float().view(torch.int32) & -65536).view(torch.float32).double().numpy()
@@ -50,7 +55,9 @@ def stored(x: Any, dtype: torch.dtype, truncates: bool = False) -> Any:
 
 
 def assert_exact(got: torch.Tensor, expected: Any, what: str, truncates: bool = False) -> None:
-    """Equal bit for bit once `expected` is stored in the dtype of `got`; NaN only where NaN is expected; ±0 are equal."""
+    """Equal bit for bit once `expected` is stored in the dtype of `got`; NaN only where NaN is expected;
+    ±0 are equal.
+    """
     values = require(got, expected, what)
     wanted = stored(expected, got.dtype, truncates)
     wrong = ~((values == wanted) | (np.isnan(values) & np.isnan(wanted)))
@@ -58,7 +65,9 @@ def assert_exact(got: torch.Tensor, expected: Any, what: str, truncates: bool = 
 
 
 def assert_within(got: torch.Tensor, expected: Any, bound: Any, what: str) -> float:
-    """Within `bound` of `expected`, NaN only where NaN is expected; returns the largest share of the bound that was used."""
+    """Within `bound` of `expected`, NaN only where NaN is expected;
+    returns the largest share of the bound that was used.
+    """
     values = require(got, expected, what)
     both_nan = np.isnan(values) & np.isnan(expected)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -73,7 +82,8 @@ def report(wrong: Any, values: Any, expected: Any, what: str, how: str) -> None:
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise Mismatch(
-            f"{what} is {values[at]!r} at {list(at)}, not {how} {expected[at]!r}; {int(wrong.sum())} of {wrong.size} wrong"
+            f"{what} is {values[at]!r} at {list(at)}, not {how} {expected[at]!r}; "
+            f"{int(wrong.sum())} of {wrong.size} wrong"
         )
 
 
