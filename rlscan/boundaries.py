@@ -80,21 +80,24 @@ def ends_from_starts(starts: torch.Tensor, last_done: torch.Tensor | bool, *, ti
         A bool tensor of the shape of `starts`.
 
     Raises:
-        ValueError: wrong rank, or `last_done` of another shape than [N].
+        ValueError: wrong rank, or `last_done` of another shape than [N] or on another device.
+        TypeError: a dtype or type that does not fit.
 
     >>> ends_from_starts(torch.tensor([[1, 0, 1, 0]]), torch.tensor([True]))
     tensor([[False,  True, False,  True]])
     """
+    check_tensor("starts", starts, Role.FLAG)
     axis = time_axis(starts.ndim, time_dim)
     flags = (starts != 0).movedim(axis, -1)
-    if isinstance(last_done, torch.Tensor):
-        if last_done.shape != flags.shape[:-1]:
-            raise ValueError(
-                f"last_done has shape {list(last_done.shape)}; it should be {list(flags.shape[:-1])}, one flag a row"
-            )
-        last = (last_done != 0).unsqueeze(-1)
-    else:
-        last = flags.new_full((*flags.shape[:-1], 1), bool(last_done))
+    rows = flags.shape[:-1]
+    if isinstance(last_done, bool):
+        last_done = flags.new_full(rows, last_done)
+    check_tensor("last_done", last_done, Role.FLAG)
+    if last_done.shape != rows:
+        raise ValueError(f"last_done has shape {list(last_done.shape)}; it should be {list(rows)}, one flag a row")
+    if last_done.device != starts.device:
+        raise ValueError(f"last_done is on {last_done.device}; it should be on {starts.device}, as starts is")
+    last = (last_done != 0).unsqueeze(-1)
     ends = torch.cat([flags[..., 1:], last], -1) if flags.shape[-1] else flags
     return ends.movedim(-1, axis)
 

@@ -72,4 +72,6 @@ def linear_scan(
     >>> linear_scan(torch.ones(1, 3), torch.full((1, 3), 0.5))
     tensor([[1.0000, 1.5000, 1.7500]])
     """
+    if not isinstance(reverse, bool):
+        raise TypeError(f"reverse is {reverse!r}; it should be True or False")
     return run(REVERSE if reverse else FORWARD, (alpha, beta, initial), time_dim, out)[0]

@@ -21,6 +21,10 @@ def time_axis(rank: int, time_dim: int) -> int:
         raise ValueError(f"flags have {rank} dimensions; they should be [T], [N, T] or, with time_dim=0, [T, N]")
     if not isinstance(time_dim, numbers.Integral) or isinstance(time_dim, bool):
         raise TypeError(f"time_dim is a {type_name(time_dim)}; it should be an integer, -1, 1, 0 or -2")
+    if not isinstance(time_dim, int):
+        raise TypeError(
+            f"time_dim is {time_dim!r}; it should be a whole number: -1 or 1 for [N, T], 0 or -2 for [T, N]"
+        )
     if time_dim not in (-1, 1, 0, -2):
         raise ValueError(f"time_dim is {time_dim!r}; it should be -1 or 1 for [N, T], 0 or -2 for [T, N]")
     return 0 if rank == 1 else int(time_dim) % 2
@@ -191,6 +195,33 @@ def refuse_gradients(names: Sequence[str]) -> None:
         f"{names[0]} requires grad, and there are no gradients yet: "
         f"it should be {names[0]}.detach(), or the call under torch.no_grad()"
     )
+
+
+def check_memory(spec: Spec, arguments: Sequence[Any], targets: Sequence[torch.Tensor]) -> None:
+    """Results are written while inputs are still read, so they may not lie in the same memory."""
+    taken: list[tuple[str, torch.Tensor]] = [
+        (argument.name, value)
+        for argument, value in zip(spec.arguments, arguments, strict=True)
+        if isinstance(value, torch.Tensor)
+    ]
+    for target in targets:
+        for name, other in taken:
+            if overlap(target, other):
+                if name == "out":
+                    raise ValueError("out is the same memory twice; it should be tensors that share none")
+                raise ValueError(f"out shares memory with {name}; it should be memory of its own")
+        taken.append(("out", target))
+
+
+def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors surely share an element: from the same address on, or dense and overlapping."""
+    if a.numel() == 0 or b.numel() == 0:
+        return False
+    first, second = a.data_ptr(), b.data_ptr()
+    if first == second:
+        return True
+    dense = a.is_contiguous() and b.is_contiguous()
+    return dense and first < second + b.numel() * b.element_size() and second < first + a.numel() * a.element_size()
 
 
 def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import language
-from .checks import Window, check_out, refuse_gradients
+from .checks import Window, check_memory, check_out, refuse_gradients, time_axis
 from .portable import run_portable
 from .spec import Kind, Role, Slot, Spec
 from .tiles import Tile
@@ -77,6 +77,8 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
     else:
         plan = find_plan(spec, arguments, targets, time_dim, (spec, *key))
         _recent[spec] = (key, plan)
+    if targets:
+        check_memory(spec, arguments, targets)
     if plan.requires_grad and torch.is_grad_enabled():
         refuse_gradients(plan.requires_grad)
     return plan(arguments, targets, raw)
@@ -85,6 +87,7 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
 def find_plan(
     spec: Spec, arguments: tuple[Any, ...], targets: tuple[torch.Tensor, ...], time_dim: int, signature: tuple[Any, ...]
 ) -> "Plan":
+    time_axis(1, time_dim)  # before it is hashed
     plan = _plans.get(signature)
     if plan is None:
         plan = Plan(spec, arguments, targets, time_dim, _forced.get())
