@@ -83,7 +83,7 @@ def ends_from_starts(starts: torch.Tensor, last_done: torch.Tensor | bool, *, ti
         ValueError: wrong rank, or `last_done` of another shape than [N] or on another device.
         TypeError: a dtype or type that does not fit.
 
-    >>> ends_from_starts(torch.tensor([[1, 0, 1, 0]]), torch.tensor([True]))
+    >>> ends_from_starts(torch.tensor([[1.0, 0, 1, 0]]), torch.tensor([True]))
     tensor([[False,  True, False,  True]])
     """
     check_tensor("starts", starts, Role.FLAG)

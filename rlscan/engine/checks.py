@@ -19,15 +19,11 @@ def time_axis(rank: int, time_dim: int) -> int:
     """The position of time in flags of this rank; `time_dim` counts within [N, T] (or [T])."""
     if rank not in (1, 2):
         raise ValueError(f"flags have {rank} dimensions; they should be [T], [N, T] or, with time_dim=0, [T, N]")
-    if not isinstance(time_dim, numbers.Integral) or isinstance(time_dim, bool):
+    if not isinstance(time_dim, int) or isinstance(time_dim, bool):
         raise TypeError(f"time_dim is a {type_name(time_dim)}; it should be an integer, -1, 1, 0 or -2")
-    if not isinstance(time_dim, int):
-        raise TypeError(
-            f"time_dim is {time_dim!r}; it should be a whole number: -1 or 1 for [N, T], 0 or -2 for [T, N]"
-        )
     if time_dim not in (-1, 1, 0, -2):
         raise ValueError(f"time_dim is {time_dim!r}; it should be -1 or 1 for [N, T], 0 or -2 for [T, N]")
-    return 0 if rank == 1 else int(time_dim) % 2
+    return 0 if rank == 1 else time_dim % 2
 
 
 class Window:

@@ -52,7 +52,7 @@ def check_gae(trial: Trial, x: Inputs, changes: Inputs | None = None, **setup: A
 
 
 def starts_at(trial: Trial, x: Inputs) -> None:
-    starts, last_done = torch.tensor([x["starts_at"]]), torch.tensor([x["last_done"]])
+    starts, last_done = torch.tensor([x["starts_at"]]) != 0, torch.tensor([x["last_done"]]) != 0
     ends = trial.api.boundaries.ends_from_starts(starts.to(trial.device), last_done.to(trial.device))
     check_gae(trial, x, {"terminated": ends.cpu().numpy()})
 
