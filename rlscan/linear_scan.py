@@ -56,8 +56,8 @@ def linear_scan(
 
     Args:
         alpha: α_t for t in [0, T): [N, T], [T], [N, T, F...], or [T, N, F...] with time_dim=0; floating.
-        beta: β_t, of the shape of `alpha` or [N, T]. Products of β over any stretch of steps must stay below the
-            dtype's largest number; β in [-1, 1] always does.
+        beta: β_t, of the shape of `alpha` or [N, T]. Products of β over any stretch of steps must stay within the range
+            of normal numbers; with β in [-1, 1] they cannot overflow, and one that underflows costs at most 1e-45·|x|.
         initial: the x behind the window (before step 0, or after step T-1 with reverse=True), a number or [N, F...].
         reverse: False to depend on t-1, True on t+1.
         time_dim: -1 or 1 for [N, T], 0 or -2 for [T, N].

@@ -174,6 +174,9 @@ def fill(setup: Setup, pattern: Any, rng: np.random.Generator, *, exact: bool, h
         if setup.truncates:
             arguments["truncated"] = truncated
         last = np.arange(steps)[None, :] == steps - 1
+        if setup.estimator == "td_lambda":  # reads V_{t+1} inside an episode, and no other V
+            inside = np.concatenate([np.zeros((rows, 1), bool), ~ended[:, :-1]], 1)
+            numbers.poison(arguments["values"], ~inside | (setup.bootstrap == "next"))
         if setup.estimator == "retrace":
             arguments |= _successor_actions(setup, numbers, (rows, steps), terminated)
             if arguments["log_ratios"] is not None:

@@ -160,7 +160,8 @@ def majorants(example: Example, stretch: float) -> tuple[Any, ...]:
         delta = reference.retrace(rewards, -q, a["log_ratios"], **ends, **successor, **weights) + q
         return (delta + q,)
     successor_size = np.abs(successors(example))
-    values = size.get("values", np.zeros_like(rewards))
+    # TD(λ) reads V as a successor only
+    values = size["values"] if setup.estimator in ("gae", "vtrace") else np.zeros_like(rewards)
     if setup.estimator == "vtrace":
         clips = {name: options.get(name, 1.0) for name in ("rho_clip", "c_clip", "pg_rho_clip")}
         weights = {"gamma": gamma, "lambda_": size["lambda_"]}
