@@ -8,6 +8,8 @@ import torch
 
 import rlscan
 from rlscan.engine import forced
+from rlscan.verify.strategies import BOOTSTRAPPED as BOOTSTRAPPED
+from rlscan.verify.strategies import ESTIMATORS
 
 N, T, A = 3, 4, 5
 FLAGS = ("terminated", "truncated", "ends")
@@ -42,17 +44,6 @@ def valid(estimator: str) -> dict[str, Any]:
     }[estimator]
 
 
-ESTIMATORS = (
-    "gae",
-    "vtrace",
-    "retrace",
-    "td_lambda",
-    "discounted_returns",
-    "eligibility_traces",
-    "prefix_sum",
-    "linear_scan",
-)
-BOOTSTRAPPED = ("gae", "vtrace", "td_lambda", "discounted_returns")
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
 
 

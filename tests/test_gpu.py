@@ -2,6 +2,8 @@
 and launches that are reused when they should not be.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from conftest import WITHOUT_GPU
 import rlscan
 from rlscan import language
 from rlscan.verify.compare import call, expect
-from rlscan.verify.strategies import ESTIMATORS, Setup, fill
+from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 from rlscan.verify.tolerance import assert_exact
 
 pytestmark = pytest.mark.skipif(
@@ -33,21 +35,21 @@ def test_more_than_two_to_the_31_elements(time_dim: int) -> None:
     assert torch.equal(head, torch.tensor([1.0, 2.0, 3.0], device="cuda").expand_as(head))
 
 
-def plain(estimator: str, seed: int, rows: int = 5, steps: int = 9, **options: object) -> object:
+def plain(estimator: str, seed: int, rows: int = 5, steps: int = 9, **options: Any) -> Example:
     rng = np.random.default_rng(seed)
-    return fill(Setup(estimator, **options), rng.integers(0, 4, (rows, steps)).astype(np.int8), rng, exact=True)  # type: ignore[arg-type]
+    return fill(Setup(estimator, **options), rng.integers(0, 4, (rows, steps)).astype(np.int8), rng, exact=True)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_capture_and_replay(estimator: str) -> None:
     first, second = plain(estimator, 0), plain(estimator, 1)
 
-    def tensors(example: object) -> dict[str, object]:
+    def tensors(example: Example) -> dict[str, Any]:
         return {
             name: torch.from_numpy(np.array(x)).to("cuda", torch.bool if x.dtype == bool else torch.float32)
             if isinstance(x, np.ndarray)
             else x
-            for name, x in example.arguments.items()  # type: ignore[attr-defined]
+            for name, x in example.arguments.items()
         }
 
     static = tensors(first)
@@ -62,11 +64,11 @@ def test_capture_and_replay(estimator: str) -> None:
         captured = function(**static)
     for name, x in tensors(second).items():
         if isinstance(x, torch.Tensor):
-            static[name].copy_(x)  # type: ignore[attr-defined]
+            static[name].copy_(x)
     graph.replay()
     torch.cuda.synchronize()
     results = captured if isinstance(captured, tuple) else (captured,)
-    for k, (got, want) in enumerate(zip(results, expect(second), strict=True)):  # type: ignore[arg-type]
+    for k, (got, want) in enumerate(zip(results, expect(second), strict=True)):
         assert_exact(got, want, f"{estimator} result {k}")
 
 
@@ -87,7 +89,7 @@ def test_a_kept_plan_is_not_used_for_another_kind_of_call(estimator: str) -> Non
         for number, options in enumerate(kinds):
             for steps in (16, 9, 16):
                 example = plain(estimator, 10 * repeat + number, steps=steps, **options)
-                for k, (got, want) in enumerate(zip(call(example, "cuda", None, rlscan), expect(example), strict=True)):  # type: ignore[arg-type]
+                for k, (got, want) in enumerate(zip(call(example, "cuda", None, rlscan), expect(example), strict=True)):
                     assert_exact(got, want, f"{estimator} {options} result {k}")
 
 

@@ -38,7 +38,7 @@ def test_every_file_with_a_formula_has_its_proofs(name: str) -> None:
 
 def claim_of(prove: object, twins: tuple[Twin, ...]) -> Statement:
     known: list[Statement] = []
-    return statement(scope="a test", twins=twins, into=known)(prove)  # type: ignore[arg-type]
+    return statement(scope="a test", twins=twins, into=known)(prove)  # type: ignore[arg-type]  # a stand-in for a statement
 
 
 def square(power: int = 2, cases: int = 3) -> Cases:
@@ -130,7 +130,7 @@ def test_polynomials_are_compared_in_normal_form() -> None:
 
 def test_clips_of_symbols_are_minima() -> None:
     def clipped(log_ratio: object, clip: object) -> object:
-        return Reals.where(log_ratio > Reals.log(clip), clip, Reals.exp(log_ratio))  # type: ignore[operator]
+        return Reals.where(log_ratio > Reals.log(clip), clip, Reals.exp(log_ratio))  # type: ignore[operator]  # symbols compare
 
     assert same(clipped(Log(W), CLIP), minimum(CLIP, W))
     assert same(clipped(Log(W), float("inf")), W)

@@ -260,7 +260,7 @@ def test_missing_or_doubled_successor_values_are_refused(name: str) -> None:
 
 def test_retrace_needs_next_q_values_and_log_ratios() -> None:
     with pytest.raises(TypeError, match="next_q_values"):
-        reference.retrace([1], [0], [0], [0])  # type: ignore[call-arg]
+        reference.retrace([1], [0], [0], [0])  # type: ignore[call-arg]  # the point of the test
     for trace in ("retrace", "importance", "tree_backup"):
         with pytest.raises(ValueError, match="log_ratios is None"):
             reference.retrace([1], [0], None, [0], next_q_values=[0], trace=trace)

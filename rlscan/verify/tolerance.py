@@ -146,10 +146,7 @@ def majorants(example: Example, stretch: float) -> tuple[Any, ...]:
         weights = {"gamma": gamma, "lambda_": size["lambda_"]}
         return (reference.eligibility_traces(size["inputs"], a["ends"], initial=size["initial"], **weights),)
 
-    def widen(x: Any) -> Any:
-        """[N, T] against trailing features."""
-        return x[(..., *[None] * len(setup.features))] if np.ndim(x) else x
-
+    features = len(setup.features)
     ends = {"terminated": a["terminated"], "truncated": a.get("truncated", np.zeros_like(a["terminated"]))}
     rewards = size["rewards"]
     if setup.estimator == "retrace":
@@ -171,12 +168,12 @@ def majorants(example: Example, stretch: float) -> tuple[Any, ...]:
         targets = targets + 2 * values
         target_next = np.concatenate([targets[:, 1:], np.zeros_like(targets[:, :1])], 1)
         if options.get("advantage") == "mixed":
-            target_next = times(np.ceil(widen(size["lambda_"])), target_next)  # 0 where λ is 0
-        inside = np.where(widen(ends["terminated"] | ends["truncated"]), 0.0, target_next)
-        beyond = np.where(widen(ends["terminated"]), 0.0, successor_size) + inside
+            target_next = times(np.ceil(widen(size["lambda_"], features)), target_next)  # 0 where λ is 0
+        inside = np.where(widen(ends["terminated"] | ends["truncated"], features), 0.0, target_next)
+        beyond = np.where(widen(ends["terminated"], features), 0.0, successor_size) + inside
         clip = math.inf if clips["pg_rho_clip"] is None else clips["pg_rho_clip"]
-        ratio = widen(np.minimum(clip, np.exp(a["log_ratios"])))
-        advantage = times(ratio, rewards + times(widen(gamma), beyond) + values)
+        ratio = widen(np.minimum(clip, np.exp(a["log_ratios"])), features)
+        advantage = times(ratio, rewards + times(widen(gamma, features), beyond) + values)
         return targets, advantage
     # 1 − λ is taken as 1: its rounding error is relative to λ, not to itself
     lambda_ = size.get("lambda_", np.float64(1.0))
@@ -184,6 +181,11 @@ def majorants(example: Example, stretch: float) -> tuple[Any, ...]:
         lambda_ = np.where(np.arange(lambda_.shape[1]) == lambda_.shape[1] - 1, 0.0, lambda_)  # not read there
     x = reference.gae(rewards, -values, **ends, next_values=successor_size, gamma=gamma, lambda_=lambda_).advantages
     return (x, x + values) if setup.estimator == "gae" else (2 * x,)
+
+
+def widen(x: Any, features: int) -> Any:
+    """[N, T] against trailing feature dimensions; a number is left as it is."""
+    return x[(..., *[None] * features)] if np.ndim(x) else x
 
 
 def times(weight: Any, x: Any) -> Any:
@@ -196,18 +198,16 @@ def successors(example: Example) -> Any:
     a = example.arguments
     rewards = a["rewards"]
 
-    def widen(x: Any) -> Any:
-        return x[(..., *[None] * len(example.setup.features))]
-
+    features = len(example.setup.features)
     if "next_values" in a:
         values = a["next_values"]
         if example.setup.estimator == "discounted_returns":  # reads them only where the episode or the window ends
             cut = a.get("truncated", np.zeros_like(a["terminated"])).copy()
             cut[:, -1] = True
-            values = np.where(widen(cut), values, 0.0)
+            values = np.where(widen(cut, features), values, 0.0)
         return values
     last = np.broadcast_to(a["last_values"], rewards[:, 0].shape)[:, None]
     values = np.concatenate([a.get("values", np.zeros_like(rewards))[:, 1:], last], 1)
     if "truncated" in a:
-        values = np.where(widen(a["truncated"]), a["truncation_values"], values)
+        values = np.where(widen(a["truncated"], features), a["truncation_values"], values)
     return values
