@@ -13,7 +13,6 @@ import os
 import platform
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from paper.baselines import BASELINES, TRUNCATES
 from paper.gate import admit, expect
+from paper.timing import timer
 from rlscan.verify.environment import environment
 
 if sys.version_info >= (3, 11):
@@ -61,26 +61,29 @@ IMPLEMENTATIONS: dict[str, Callable[[str], Implementation]] = {"rlscan": rlscan_
 
 def rollout(
     estimator: str, truncated: bool, num_envs: int, seq_len: int, *, seed: int = 0, device: str = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, actions: int = RETRACE_ACTIONS, layout: str = "NT",
 ) -> Inputs:  # fmt: skip
-    """Random arguments of one call, the same on every device: what a user would pass to rlscan.<estimator>."""
+    """Random arguments of one call: what a user would pass to rlscan.<estimator>, in the layout [N, T] or [T, N]."""
     protocol = original()["protocol"]
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(seed)
+    shape = (num_envs, seq_len) if layout == "NT" else (seq_len, num_envs)
 
     def normal(*trailing: int) -> Tensor:
-        return torch.randn(num_envs, seq_len, *trailing, generator=generator, dtype=torch.float64).to(device, dtype)
+        return torch.randn(*shape, *trailing, generator=generator, device=device).to(dtype)
 
     def flags(probability: float) -> Tensor:
-        return (torch.rand(num_envs, seq_len, generator=generator) < probability).to(device)
+        return torch.rand(*shape, generator=generator, device=device) < probability
 
     ends = flags(protocol["termination_probability"])
     gamma, lambda_ = protocol["gamma"], protocol["lambda"]
-    if estimator == "prefix_sum":
-        return {"inputs": normal(), "ends": ends}
-    if estimator == "eligibility_traces":
-        return {"inputs": normal(), "ends": ends, "gamma": gamma, "lambda_": protocol["lambda_eligibility"]}
+    inputs: Inputs = {} if layout == "NT" else {"time_dim": 0}
+    if estimator in ("prefix_sum", "eligibility_traces"):
+        inputs |= {"inputs": normal(), "ends": ends}
+        if estimator == "eligibility_traces":
+            inputs |= {"gamma": gamma, "lambda_": protocol["lambda_eligibility"]}
+        return inputs
 
-    inputs: Inputs = {"rewards": normal(), "terminated": ends, "gamma": gamma}
+    inputs |= {"rewards": normal(), "terminated": ends, "gamma": gamma}
     if estimator != "discounted_returns":
         inputs["lambda_"] = lambda_
     if estimator in ("gae", "vtrace", "td_lambda"):
@@ -89,10 +92,10 @@ def rollout(
         inputs["log_ratios"] = 0.5 * normal()
     if estimator == "retrace":
         inputs["q_values"] = normal()
-        inputs["next_q_values"] = normal(RETRACE_ACTIONS)
-        inputs["next_policy"] = normal(RETRACE_ACTIONS).softmax(dim=-1)
+        inputs["next_q_values"] = normal(actions)
+        inputs["next_policy"] = normal(actions).softmax(dim=-1)
     else:
-        inputs["last_values"] = normal()[:, 0].contiguous()
+        inputs["last_values"] = torch.randn(num_envs, generator=generator, device=device).to(dtype)
     if truncated:
         inputs["truncated"] = flags(protocol["truncation_probability_in_truncated_tables"])
         if estimator != "retrace":  # its next_q_values already are those of s_{t+1}
@@ -100,28 +103,12 @@ def rollout(
     return inputs
 
 
-def timer(device: str) -> Callable[[Callable[[], Any]], float]:
-    """Microseconds of one full call."""
-    if device == "cpu":
-
-        def on_host(call: Callable[[], Any]) -> float:
-            start = time.perf_counter()
-            call()
-            return (time.perf_counter() - start) * 1e6
-
-        return on_host
-
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-
-    def between_events(call: Callable[[], Any]) -> float:
-        torch.cuda.synchronize()
-        start.record()
-        call()
-        stop.record()
-        torch.cuda.synchronize()
-        return float(start.elapsed_time(stop)) * 1e3
-
-    return between_events
+def bytes_moved(estimator: str, inputs: Inputs) -> int:
+    """What one call has to read and to write, each byte once."""
+    tensors = [x for x in inputs.values() if isinstance(x, Tensor)]
+    first = tensors[0]
+    results = 2 if estimator in ("gae", "vtrace") else 1
+    return sum(x.numel() * x.element_size() for x in tensors) + results * first.numel() * first.element_size()
 
 
 def time_side_by_side(

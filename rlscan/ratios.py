@@ -14,6 +14,8 @@ def clipped_ratio(log_ratio, clip):
 
 def clip_number(name: str, clip: float | None) -> float:
     """The clip as the kernel takes it: infinity where there is none."""
+    if type(clip) is float and clip >= 0:
+        return clip
     if clip is None:
         return math.inf
     if not isinstance(clip, numbers.Real) or isinstance(clip, bool):

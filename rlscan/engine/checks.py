@@ -193,31 +193,19 @@ def refuse_gradients(names: Sequence[str]) -> None:
     )
 
 
-def check_memory(spec: Spec, arguments: Sequence[Any], targets: Sequence[torch.Tensor]) -> None:
-    """Results are written while inputs are still read, so they may not lie in the same memory."""
-    taken: list[tuple[str, torch.Tensor]] = [
-        (argument.name, value)
-        for argument, value in zip(spec.arguments, arguments, strict=True)
-        if isinstance(value, torch.Tensor)
-    ]
-    for target in targets:
-        for name, other in taken:
-            if overlap(target, other):
-                if name == "out":
-                    raise ValueError("out is the same memory twice; it should be tensors that share none")
-                raise ValueError(f"out shares memory with {name}; it should be memory of its own")
-        taken.append(("out", target))
+def filled_bytes(x: torch.Tensor) -> int:
+    """How many bytes from its address on a tensor surely fills; results may not lie there in inputs,
+    which are still read while they are written.
+    """
+    if x.numel() == 0:
+        return 0
+    return x.numel() * x.element_size() if x.is_contiguous() else x.element_size()
 
 
-def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors surely share an element: from the same address on, or dense and overlapping."""
-    if a.numel() == 0 or b.numel() == 0:
-        return False
-    first, second = a.data_ptr(), b.data_ptr()
-    if first == second:
-        return True
-    dense = a.is_contiguous() and b.is_contiguous()
-    return dense and first < second + b.numel() * b.element_size() and second < first + a.numel() * a.element_size()
+def refuse_shared_memory(name: str) -> None:
+    if name == "out":
+        raise ValueError("out is the same memory twice; it should be tensors that share none")
+    raise ValueError(f"out shares memory with {name}; it should be memory of its own")
 
 
 def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:

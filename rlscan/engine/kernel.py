@@ -6,6 +6,10 @@ by step, the runs are scanned across threads, and what lies behind a run then go
 tuple of RUN tensors, one for each position in a run, of the shape [rows, runs] where time is contiguous in memory
 (TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs stand in the direction of the recurrence; the
 positions 0 … RUN - 1 within a run stand for ascending time.
+
+Where rows are few (SPLIT), each tile is a program of its own. It publishes what its tile does to x as a pair, waits for
+the pairs of the tiles behind it, and folds them in an order that does not depend on who was first: same input, same
+bits. Tiles are folded in groups, so that a program waits for one group of tiles and one pair per group behind that.
 """
 
 from ..affine import apply, combine, weighted
@@ -26,6 +30,11 @@ NO_FLAG: tl.constexpr = tl.constexpr(int(Kind.NO_FLAG))
 FINAL: tl.constexpr = tl.constexpr(int(Kind.FINAL))
 SHIFTED: tl.constexpr = tl.constexpr(int(Kind.SHIFTED))
 ALIAS: tl.constexpr = tl.constexpr(int(Kind.ALIAS))
+# the bits of a NaN that no arithmetic makes, and of the one that stands in for it
+EMPTY_32: tl.constexpr = tl.constexpr(0x7FC0ABCD)
+QUIET_NAN_32: tl.constexpr = tl.constexpr(0x7FC00000)
+EMPTY_64: tl.constexpr = tl.constexpr(0x7FF8ABCDABCDABCD)
+QUIET_NAN_64: tl.constexpr = tl.constexpr(0x7FF8000000000000)
 
 
 @triton.jit
@@ -140,10 +149,92 @@ def shifted(positions, edge, KIND: tl.constexpr, TIME_AXIS: tl.constexpr, RUN: t
 
 
 @triton.jit
+def publish(words, x, exists):
+    """Writes x so that a reader can tell that it is there: a word of memory is 0 until then."""
+    if x.dtype.is_fp64():
+        bits = x.to(tl.int64, bitcast=True)
+        bits = tl.where(bits == EMPTY_64, QUIET_NAN_64, bits) ^ EMPTY_64
+    else:
+        bits = x.to(tl.int32, bitcast=True)
+        bits = tl.where(bits == EMPTY_32, QUIET_NAN_32, bits) ^ EMPTY_32
+    tl.store(words, bits, mask=exists)
+
+
+@triton.jit
+def published(words, wanted, DTYPE: tl.constexpr):
+    """What other programs publish there, once all that is wanted has come."""
+    bits = tl.load(words, mask=wanted, other=1, volatile=True)
+    while tl.min((bits != 0).to(tl.int32)) == 0:
+        bits = tl.load(words, mask=wanted, other=1, volatile=True)
+    if DTYPE.is_fp64():
+        return (bits ^ EMPTY_64).to(DTYPE, bitcast=True)
+    else:
+        return (bits ^ EMPTY_32).to(DTYPE, bitcast=True)
+
+
+@triton.jit
+def fold_published(
+    alphas, betas, first, end, exists, GROUP: tl.constexpr, TIME_AXIS: tl.constexpr, DTYPE: tl.constexpr
+):
+    """The pairs first … end - 1, at most GROUP of them, as one pair a row; a lower number lies farther behind."""
+    number = tl.arange(0, GROUP)
+    wanted = tl.expand_dims(first + number < end, 1 - TIME_AXIS)
+    is_last = tl.expand_dims(number == GROUP - 1, 1 - TIME_AXIS)
+    offset = tl.expand_dims(first + number, 1 - TIME_AXIS)
+    alpha = tl.where(wanted, published(alphas + offset, wanted & exists, DTYPE), 0.0)
+    beta = tl.where(wanted, published(betas + offset, wanted & exists, DTYPE), 1.0)
+    alpha, beta = tl.associative_scan((alpha, beta), TIME_AXIS, combine)
+    alpha = tl.sum(tl.where(is_last, alpha, 0.0), TIME_AXIS, keep_dims=True)
+    beta = tl.sum(tl.where(is_last, beta, 0.0), TIME_AXIS, keep_dims=True)
+    return alpha, beta
+
+
+@triton.jit
+def carry_into_tile(
+    alpha,
+    beta,
+    carry,
+    i,
+    tiles,
+    row,
+    rows,
+    words,
+    GROUP: tl.constexpr,
+    TIME_AXIS: tl.constexpr,
+    DTYPE: tl.constexpr,
+):
+    """x behind tile i, whose pair is (alpha, beta), from x behind tile 0 and what the tiles between do to it.
+
+    `words` holds [rows, tiles] alphas and as many betas of the tiles, then [rows, groups] of both of the groups.
+    """
+    exists = row < rows
+    groups = tl.cdiv(tiles, GROUP)
+    tile_alphas = words + row * tiles
+    tile_betas = tile_alphas + rows * tiles
+    group_alphas = words + 2 * rows * tiles + row * groups
+    group_betas = group_alphas + rows * groups
+    publish(tile_alphas + i, alpha, exists)
+    publish(tile_betas + i, beta, exists)
+    group = i // GROUP
+    alpha_behind, beta_behind = fold_published(
+        tile_alphas, tile_betas, group * GROUP, i, exists, GROUP, TIME_AXIS, DTYPE
+    )
+    if i % GROUP == GROUP - 1:
+        group_alpha, group_beta = combine(alpha_behind, beta_behind, alpha, beta)
+        publish(group_alphas + group, group_alpha, exists)
+        publish(group_betas + group, group_beta, exists)
+    for first in range(0, group, GROUP):
+        alpha, beta = fold_published(group_alphas, group_betas, first, group, exists, GROUP, TIME_AXIS, DTYPE)
+        carry = apply(alpha, beta, carry)
+    return apply(alpha_behind, beta_behind, carry)
+
+
+@triton.jit
 def affine_scan_kernel(
     inputs,  # per slot: a pointer, a number, or 0 where the kind reads nothing; the last one is the carry
     outputs,
     policy,  # pointer to the action probabilities, or 0
+    words,  # where programs that share rows meet (SPLIT), all 0; else 0
     strides,  # per group of tensors that share them: row dimensions..., time
     action_strides,  # of the action values and of the policy
     row_sizes,
@@ -166,12 +257,13 @@ def affine_scan_kernel(
     ACTION_ALIGNMENT: tl.constexpr,
     EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
+    SPLIT: tl.constexpr,  # tiles in a group, where each tile is a program; 0 where a program walks over all tiles
     DTYPE: tl.constexpr,
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1
     STRIDES: tl.constexpr = ROW_DIMS + 1
     RUNS: tl.constexpr = BLOCK_STEPS // RUN
-    first_row = tl.program_id(0) * BLOCK_ROWS
+    first_row = tl.program_id(1 if SPLIT else 0) * BLOCK_ROWS
     run = tl.arange(0, RUNS)
     step = tl.arange(0, BLOCK_STEPS)
     if REVERSE:  # runs stand in the direction of the recurrence, positions in a run ascend
@@ -201,7 +293,11 @@ def affine_scan_kernel(
         carry = tl.zeros(row.shape, DTYPE)
 
     tiles = tl.cdiv(T, BLOCK_STEPS)
-    for i in range(tiles):
+    first_tile, end_tile = 0, tiles
+    if SPLIT:  # programs start in the order of their numbers, so the tiles behind a running one have started
+        first_tile = tl.program_id(0)
+        end_tile = first_tile + 1
+    for i in range(first_tile, end_tile):
         start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
         slots = ()  # slot k at position p is slots[k * RUN + p]
         for k in tl.static_range(SLOTS):
@@ -293,6 +389,10 @@ def affine_scan_kernel(
         for s in tl.static_range(1, RUN):
             run_alpha, run_beta = combine(run_alpha, run_beta, alphas[s], betas[s])
         run_alpha, run_beta = tl.associative_scan((run_alpha, run_beta), TIME_AXIS, combine)
+        if SPLIT:
+            tile_alpha = tl.sum(tl.where(is_last_run, run_alpha, 0.0), TIME_AXIS, keep_dims=True)
+            tile_beta = tl.sum(tl.where(is_last_run, run_beta, 0.0), TIME_AXIS, keep_dims=True)
+            carry = carry_into_tile(tile_alpha, tile_beta, carry, i, tiles, row, rows, words, SPLIT, TIME_AXIS, DTYPE)
         run_x = apply(run_alpha, run_beta, carry)
 
         behind = from_run_behind(run_x, carry, TIME_AXIS)  # x one step behind the step at hand

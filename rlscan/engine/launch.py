@@ -1,7 +1,9 @@
 """The launch of the kernel: its constant arguments are worked out once, then only pointers and numbers are new."""
 
+import contextlib
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -81,7 +83,11 @@ class Launch:
             actions=actions,
             wide=double,
         )
-        self.grid = (-(-rows // self.tile.rows), 1, 1)
+        tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
+        tiles_in_group = self.tile.group if tiles > 1 else 0
+        self.grid = (tiles, blocks, 1) if tiles_in_group else (blocks, 1, 1)
+        self.words = 2 * rows * (tiles + -(-tiles // tiles_in_group)) if tiles_in_group else 0
+        self.word_dtype = torch.int64 if double else torch.int32
         self.constants = (
             tuple(stride for layout in layouts for stride in layout),
             action_strides,
@@ -105,44 +111,43 @@ class Launch:
             alignment,
             window.steps % self.tile.steps == 0,
             any(reach(view) >= 2**31 for view in reached),
+            tiles_in_group,
             tl.float64 if double else tl.float32,
         )
-        self.compiled: Any = None  # Triton's compiled kernel, from the first launch on
+        self.pick = itemgetter(*self.sources)
+        self.index = window.device.index
+        self.compiled: Any = None  # the launcher of Triton's compiled kernel, from the first launch on
+        self.head: tuple[Any, ...] = ()  # what it takes before the kernel's arguments, after the stream
         if not language.INTERPRETED:
             active = triton.runtime.driver.active
             self.current_device, self.current_stream = active.get_current_device, active.get_current_stream
 
-    def __call__(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...], raw: list[Any]) -> None:
-        if self.device.type == "cuda" and not language.INTERPRETED and self.device.index != self.current_device():
-            with torch.cuda.device(self.device):
-                self.launch(arguments, results, raw)
-        else:
-            self.launch(arguments, results, raw)
+    def __call__(self, arguments: Sequence[Any], raw: list[Any], results: tuple[torch.Tensor, ...]) -> None:
+        """`raw` holds the arguments as a launch takes them: pointers for tensors.
 
-    def launch(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...], raw: list[Any]) -> None:
-        """The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch."""
-        if self.compiled is None or watched(runtime.launch_enter_hook) or watched(runtime.launch_exit_hook):
-            self.launch_ordinary(arguments, results)
+        The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch.
+        """
+        if self.compiled is None or self.index != self.current_device() or watched():
+            with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
+                self.launch_ordinary(arguments, results)
             return
         raw.append(0)  # what a source of -1 reads
         if not self.numbers_are_floats:
             for k in self.numbers:
                 raw[self.sources[k]] = float(raw[self.sources[k]])
+        words = self.meeting_place()
         self.compiled(
             *self.grid,
-            self.current_stream(self.device.index),
-            self.function,
-            self.metadata,
-            None,
-            None,
-            None,
-            tuple([raw[source] for source in self.sources]),
+            self.current_stream(self.index),
+            *self.head,
+            self.pick(raw),
             tuple([result.data_ptr() for result in results]),
             raw[self.policy],
+            words.data_ptr() if self.words else 0,
             *self.constants,
         )
 
-    def launch_ordinary(self, arguments: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
+    def launch_ordinary(self, arguments: Sequence[Any], results: tuple[torch.Tensor, ...]) -> None:
         inputs = [arguments[source] if source >= 0 else 0 for source in self.sources]
         for k in self.numbers:
             inputs[k] = float(inputs[k])
@@ -150,11 +155,16 @@ class Launch:
                 inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
         policy = arguments[self.policy] if self.policy >= 0 else 0
         compiled = affine_scan_kernel[self.grid](
-            tuple(inputs), results, policy, *self.constants, num_warps=self.tile.warps, enable_fp_fusion=True
+            *(tuple(inputs), results, policy, self.meeting_place(), *self.constants),
+            num_warps=self.tile.warps,
+            enable_fp_fusion=True,
         )
-        parts = [getattr(compiled, name, None) for name in ("run", "function", "packed_metadata")]
-        if not language.INTERPRETED and not self.numbers_in_memory and all(part is not None for part in parts):
-            self.compiled, self.function, self.metadata = parts
+        if not language.INTERPRETED and not self.numbers_in_memory:
+            self.compiled, self.head = launcher_of(compiled)
+
+    def meeting_place(self) -> Any:
+        """Memory of its own for every launch, so that launches on several streams or in graphs do not meet."""
+        return torch.zeros(self.words, dtype=self.word_dtype, device=self.device) if self.words else 0
 
 
 def reach(view: torch.Tensor) -> int:
@@ -175,6 +185,25 @@ def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[
     return tuple(merged), [(*row, layout[-1]) for row, layout in zip(rows, layouts, strict=True)]
 
 
-def watched(hook: Any) -> bool:
-    """Whether a profiler hangs on this launch hook: None or a chain of calls, depending on Triton's version."""
-    return hook is not None and bool(getattr(hook, "calls", True))
+def watched() -> bool:
+    """Whether a profiler hangs on a launch hook, which is None, a function or a chain of calls by Triton's version."""
+    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
+
+
+def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The cheapest launcher of a compiled kernel, and what it takes between the stream and the kernel's arguments.
+
+    It is called with grid, stream, these and the arguments; (None, ()) where this Triton has no such thing.
+    """
+    run, function = getattr(compiled, "run", None), getattr(compiled, "function", None)
+    metadata = getattr(compiled, "packed_metadata", None)
+    if run is None or function is None or metadata is None:
+        return None, ()
+    hooks = (metadata, None, None, None)
+    try:  # Triton 3.5 and 3.6: the C function inside the launcher, if it needs no memory of its own
+        if triton.__version__.startswith(("3.5.", "3.6.")) and run.global_scratch_size == run.profile_scratch_size == 0:
+            return run.launch, (function, run.launch_cooperative_grid, run.launch_pdl, None, None, *hooks)
+    except AttributeError:
+        pass
+    return run, (function, *hooks)

@@ -6,13 +6,21 @@ call that finds its plan has been checked already; only pointers and numbers are
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 
+try:  # PyTorch's own check of many tensors at once
+    from torch._C._dynamo import guards
+
+    TensorGuards: Any = guards.TensorGuards
+except (ImportError, AttributeError):
+    TensorGuards = None
+
 from .. import language
-from .checks import Window, check_memory, check_out, refuse_gradients, time_axis
+from .checks import Window, check_out, filled_bytes, refuse_gradients, refuse_shared_memory, time_axis
 from .portable import run_portable
 from .spec import Kind, Role, Slot, Spec
 from .tiles import Tile
@@ -30,9 +38,8 @@ class Forced(NamedTuple):
 _NOTHING_FORCED = Forced()
 _forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced", default=_NOTHING_FORCED)
 _plans: dict[Any, "Plan"] = {}
-_recent: dict[Spec, tuple[list[Any], "Plan"]] = {}  # per estimator the key and plan of its last call
+_recent: dict[Spec, "Plan"] = {}  # per estimator the plan of its last call
 _PLAN_LIMIT = 4096
-_STRIDED = torch.strided
 
 
 @contextlib.contextmanager
@@ -56,45 +63,65 @@ def path_for(device: torch.device) -> str:
 
 def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) -> tuple[torch.Tensor, ...]:
     """The results of `spec` on the arguments (in the order of `spec.arguments`)."""
-    targets = () if out is None else as_targets(out, spec.result_count)
-    key: list[Any] = [time_dim, _forced.get(), len(targets)]
-    raw: list[Any] = []  # pointers and numbers, as a launch takes them
-    for value in (*arguments, *targets) if targets else arguments:
-        if value is None:
-            raw.append(0)
-            key.append(None)
-        elif isinstance(value, torch.Tensor) and value.layout is _STRIDED:
-            pointer = value.data_ptr()
-            raw.append(pointer)
-            key += (value.shape, value.stride(), value.dtype, value.device, pointer & 15 == 0, value.requires_grad)
-        else:
-            raw.append(value)
-            key.append(type(value))
-    # most calls are like the last one, and a comparison is cheaper than a hash
-    recent = _recent.get(spec)
-    if recent is not None and recent[0] == key:
-        plan = recent[1]
-    else:
-        plan = find_plan(spec, arguments, targets, time_dim, (spec, *key))
-        _recent[spec] = (key, plan)
-    if targets:
-        check_memory(spec, arguments, targets)
-    if plan.requires_grad and torch.is_grad_enabled():
-        refuse_gradients(plan.requires_grad)
-    return plan(arguments, targets, raw)
+    if out is not None:
+        arguments += as_targets(out, spec.result_count)
+    plan = _recent.get(spec)
+    # most calls are like the last one, and to compare is cheaper than to hash
+    if (
+        plan is not None
+        and plan.aligned
+        and time_dim is plan.time_dim
+        and [*map(type, arguments)] == plan.types
+        and plan.matches(*plan.tensors(arguments))
+        and _forced.get() is plan.wish
+    ):
+        raw = [*arguments]  # pointers and numbers, as a launch takes them
+        addresses = 0
+        for k in plan.positions:
+            raw[k] = address = arguments[k].data_ptr()
+            addresses |= address
+        if addresses & 15 == 0:
+            return plan(arguments, raw)
+    plan = find_plan(spec, arguments, time_dim)
+    _recent[spec] = plan
+    return plan(arguments, [x.data_ptr() if isinstance(x, torch.Tensor) else x for x in arguments])
 
 
-def find_plan(
-    spec: Spec, arguments: tuple[Any, ...], targets: tuple[torch.Tensor, ...], time_dim: int, signature: tuple[Any, ...]
-) -> "Plan":
+def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
+    """The plan for calls like this one, made if there is none yet."""
     time_axis(1, time_dim)  # before it is hashed
+    wish = _forced.get()
+    key: list[Any] = [spec, time_dim, wish]
+    for value in arguments:
+        key.append(type(value))
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            key += (*metadata(value), value.data_ptr() & 15 == 0)
+    signature = tuple(key)
     plan = _plans.get(signature)
     if plan is None:
-        plan = Plan(spec, arguments, targets, time_dim, _forced.get())
+        plan = Plan(spec, arguments, time_dim, wish)
         if len(_plans) >= _PLAN_LIMIT:
             _plans.clear()
         _plans[signature] = plan
+    plan.expect(arguments)
     return plan
+
+
+def metadata(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+
+
+def same_metadata(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
+    """A check that tensors have the shapes, strides, dtypes, devices and requires_grad of these."""
+    if TensorGuards is not None and len({*map(id, tensors)}) == len(tensors):  # it refuses a tensor that comes twice
+        sizes: Any = [list(x.shape) for x in tensors]
+        strides: Any = [list(x.stride()) for x in tensors]
+        check: Callable[..., bool] = TensorGuards(
+            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+        ).check
+        return check
+    wanted = [metadata(x) for x in tensors]
+    return lambda *others: [metadata(x) for x in others] == wanted
 
 
 class Plan:
@@ -102,15 +129,11 @@ class Plan:
     and the arguments of the launch that do not change.
     """
 
-    def __init__(
-        self,
-        spec: Spec,
-        arguments: tuple[Any, ...],
-        targets: tuple[torch.Tensor, ...],
-        time_dim: int,
-        wish: Forced,
-    ) -> None:
-        window = Window(spec, arguments, time_dim)
+    def __init__(self, spec: Spec, arguments: tuple[Any, ...], time_dim: int, wish: Forced) -> None:
+        self.count = len(spec.arguments)
+        self.time_dim, self.wish = time_dim, wish
+        targets = arguments[self.count :]
+        window = Window(spec, arguments[: self.count], time_dim)
         for target in targets:
             check_out(target, window.shape, window.dtype, window.device)
         self.requires_grad = [name for name, value in window.given.items() if getattr(value, "requires_grad", False)]
@@ -142,8 +165,25 @@ class Plan:
             from .launch import Launch  # only here: without Triton there is no kernel
 
             policy = names.index("next_policy") if "next_policy" in window.given else -1
-            results = targets or self.allocate(arguments)
+            results = targets or self.allocate(arguments[0])
             self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
+        self.types = [*map(type, arguments)]
+        self.positions = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+        self.tensors = itemgetter(*self.positions)
+        self.aligned = all(arguments[k].data_ptr() & 15 == 0 for k in self.positions)
+        # what writing to `out` may not touch: pairs of positions, and how many bytes each is known to fill
+        filled = {k: filled_bytes(arguments[k]) for k in self.positions}
+        self.apart = [
+            (j, k, filled[j], filled[k]) for k in self.positions if k >= self.count for j in self.positions if j < k
+        ]
+        self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
+        window.given = dict.fromkeys(window.given)  # names only: a plan outlives the tensors of its first call
+
+    def expect(self, arguments: tuple[Any, ...]) -> None:
+        """Prepares for a next call like this one."""
+        tensors = self.tensors(arguments)
+        if not self.matches(*tensors):  # alike in all that counts here, and not in all that PyTorch keeps of a tensor
+            self.matches = same_metadata(tensors)
 
     def kind_of(self, slot: Slot) -> Kind:
         """The slot's kind for the argument it was given: a tensor of its full shape, a 0-d tensor,
@@ -160,23 +200,28 @@ class Plan:
             return Kind.VALUE
         return Kind.CELL if value.ndim == 0 else slot.kind
 
-    def __call__(
-        self, arguments: tuple[Any, ...], targets: tuple[torch.Tensor, ...], raw: list[Any]
-    ) -> tuple[torch.Tensor, ...]:
-        results = targets or self.allocate(arguments)
+    def __call__(self, arguments: tuple[Any, ...], raw: list[Any]) -> tuple[torch.Tensor, ...]:
+        if self.requires_grad and torch.is_grad_enabled():
+            refuse_gradients(self.requires_grad)
+        for j, k, bytes_j, bytes_k in self.apart:
+            if raw[j] < raw[k] + bytes_k and raw[k] < raw[j] + bytes_j:
+                names = [argument.name for argument in self.spec.arguments]
+                refuse_shared_memory(names[j] if j < self.count else "out")
+        results = arguments[self.count :] or self.allocate(arguments[0])
         if self.launch is not None:
-            self.launch(arguments, results, raw)
+            self.launch(arguments, raw, results)
         elif 0 not in self.window.shape:
             views = [self.portable_view(source, arguments) for source in self.sources]
             outputs = [self.window.view(Role.DATA, result) for result in results]
             run_portable(self.spec, self.kinds, views, outputs, self.window.compute_dtype)
         return results
 
-    def allocate(self, arguments: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        like = arguments[0]
+    def allocate(self, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if self.dtype is not None:
+            return tuple(torch.empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
         if self.spec.result_count == 1:
-            return (torch.empty_like(like, dtype=self.dtype),)
-        return torch.empty_like(like, dtype=self.dtype), torch.empty_like(like, dtype=self.dtype)
+            return (torch.empty_like(like),)
+        return torch.empty_like(like), torch.empty_like(like)
 
     def portable_view(self, source: int, arguments: tuple[Any, ...]) -> Any:
         """An argument as the portable path reads it; the action values come with the policy."""

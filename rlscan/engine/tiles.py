@@ -7,13 +7,17 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two."""
+    """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
+
+    With a `group`, each tile is a program of its own, and so many tiles are folded at a time.
+    """
 
     rows: int
     steps: int
     warps: int
     actions: int = 1
     run: int = 4
+    group: int = 0
 
 
 def power_of_two_at_least(n: int) -> int:

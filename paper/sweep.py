@@ -1,0 +1,171 @@
+"""The sweep behind rlscan/engine/tiles.py: `python -m paper.sweep --out FILE` times candidate tiles of many shapes.
+
+Device time by CUDA-graph replay over inputs that rotate, beside an add kernel that moves as many bytes. A tile whose
+results differ from those of the others is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import itertools
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import rlscan
+from paper.bench import bytes_moved, rollout
+from paper.timing import device_samples, rotation, stream_samples
+from rlscan.engine import Tile, forced
+from rlscan.verify.environment import environment
+
+
+class Case(NamedTuple):
+    estimator: str
+    num_envs: int
+    seq_len: int
+    truncated: bool = False
+    actions: int = 4
+    layout: str = "NT"
+    dtype: str = "float32"
+
+    def inputs(self, seed: int) -> dict[str, Any]:
+        return rollout(
+            self.estimator, self.truncated, self.num_envs, self.seq_len, seed=seed, device="cuda",
+            dtype=getattr(torch, self.dtype), actions=self.actions, layout=self.layout,
+        )  # fmt: skip
+
+
+def rows_in_time(
+    runs: tuple[int, ...], warps: tuple[int, ...], groups: tuple[int, ...], actions: int = 1
+) -> list[Tile]:
+    """[N, T]: one row a program, one run a thread."""
+    return [Tile(1, 32 * run * w, w, actions, run, group) for run, w, group in itertools.product(runs, warps, groups)]
+
+
+def rows_together(steps: int, runs: tuple[int, ...], warps: tuple[int, ...], actions: int = 1) -> list[Tile]:
+    """[N, T]: as many rows a program as fill its warps, one run a thread."""
+    tiles = []
+    for run, w in itertools.product(runs, warps):
+        rows = 32 * run * w // min(steps, 32 * run)
+        tiles.append(Tile(rows, min(steps, 32 * run), w, actions, min(run, steps)))
+    return tiles
+
+
+def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, ...]) -> list[Tile]:
+    """[T, N]: one run a thread."""
+    return [
+        Tile(r, s, r * s // run // 32, 1, run)
+        for r, s, run in itertools.product(rows, steps, runs)
+        if run <= s and 32 <= r * s // run <= 512 and s // run * r >= 32
+    ]
+
+
+def plan() -> Iterator[tuple[Case, list[Tile]]]:
+    few = rows_in_time((8, 16), (1, 2, 4, 8), (0, 128))
+    for shape in ((64, 512), (256, 1024), (512, 512), (512, 2048), (512, 4096), (128, 4096), (64, 65536)):
+        yield Case("gae", *shape), few
+    for shape in ((1, 131072), (1, 2**24), (16, 2**20)):
+        yield Case("gae", *shape), rows_in_time((8, 16), (4, 8, 16), (128,))
+    for estimator in ("vtrace", "eligibility_traces"):
+        yield Case(estimator, 1, 2**24), rows_in_time((4, 8, 16), (4, 8), (128,))
+    for actions in (4, 18):
+        tiles = rows_in_time((1, 2, 4), (1, 4, 8), (0, 128), 4 if actions == 4 else 2)
+        for shape in ((512, 4096), (64, 65536), (4096, 128)):
+            yield Case("retrace", *shape, actions=actions), tiles
+    yield Case("retrace", 1, 2**23), rows_in_time((2, 4), (4, 8), (128,), 4)
+    for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
+        yield Case("gae", *shape), rows_together(1 << (shape[1] - 1).bit_length(), (4, 8, 16), (1, 4))
+        yield Case("gae", *shape, layout="TN"), time_major((16, 32, 64), (8, 16, 32, 64, 128), (4, 8, 16))
+    for estimator in ("vtrace", "eligibility_traces", "prefix_sum"):
+        for shape in ((16384, 512), (4096, 2048)):
+            yield Case(estimator, *shape), rows_together(shape[1], (4, 8, 16), (1, 2, 4))
+    yield Case("gae", 16384, 512, dtype="bfloat16"), rows_together(512, (4, 8, 16), (1, 2, 4))
+
+
+def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
+    with forced(tile=tile):
+        return getattr(rlscan, case.estimator)(**inputs)
+
+
+def compile_one(job: tuple[Case, Tile]) -> str:
+    """In a process of its own: fills Triton's cache."""
+    case, tile = job
+    small = case._replace(num_envs=min(case.num_envs, 16) if case.num_envs > 1 else 1, seq_len=min(case.seq_len, 65536))
+    try:
+        call(small, small.inputs(0), tile)
+    except Exception as error:
+        return f"{case} {tile}: {type(error).__name__}: {error}"[:300]
+    return ""
+
+
+def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
+    moved = bytes_moved(case.estimator, case.inputs(0))
+    sets = [case.inputs(seed) for seed in range(rotation(moved, 4))]
+    rows: list[dict[str, Any]] = []
+    wanted = call(case, sets[0], None)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for tile in [None, *tiles]:
+        row: dict[str, Any] = {"tile": tile and list(vars(tile).values())}
+        try:
+            got = call(case, sets[0], tile)
+            for a, b in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-2)
+            row["us"] = min(device_samples([lambda x=x, t=tile: call(case, x, t) for x in sets], 5, 600.0))  # type: ignore[misc]
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {error}"[:300]
+        rows.append(row)
+    return {**case._asdict(), "bytes": moved, "stream_us": min(stream_samples(moved)), "rows": rows}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paper.sweep", description="Time candidate tiles.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
+    args = parser.parse_args(argv)
+    start = time.perf_counter()
+    cases = list(plan())
+    jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
+    # shapes share kernels: strides and sizes are arguments
+    seen: dict[Any, tuple[Case, Tile]] = {}
+    for case, tile in jobs:
+        seen.setdefault(
+            (case._replace(num_envs=min(case.num_envs, 2), seq_len=0), case.seq_len % tile.steps, tile), (case, tile)
+        )
+    with concurrent.futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
+        failures = [failure for failure in pool.map(compile_one, seen.values(), chunksize=2) if failure]
+    print(f"{len(seen)} kernels compiled in {time.perf_counter() - start:.0f} s", *failures, sep="\n", file=sys.stderr)
+    shapes = []
+    for case, tiles in cases:
+        if time.perf_counter() - start > args.seconds:
+            print(f"out of time before {case}", file=sys.stderr)
+            break
+        shapes.append(measure(case, tiles))
+        best = sorted((r for r in shapes[-1]["rows"] if "us" in r), key=lambda r: r["us"])
+        default = next((r.get("us") for r in shapes[-1]["rows"] if r["tile"] is None), None)
+        print(
+            f"{case.estimator[:7]} {case.num_envs}x{case.seq_len} {case.layout} A{case.actions} {case.dtype[:4]} "
+            f"stream {shapes[-1]['stream_us']:.1f} default {default} best",
+            *(f"{r['us']:.2f}{r['tile']}" for r in best[:4]),
+            *(r["error"][:60] for r in shapes[-1]["rows"] if "error" in r),
+            flush=True,
+        )  # fmt: skip
+    what = (
+        "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
+        "tiles are (rows, steps, warps, actions, run, group), null the one that the engine chooses"
+    )
+    head = {"what": what, **environment("cuda"), "seed": 0}
+    lines = ",\n  ".join(json.dumps(shape) for shape in shapes)
+    args.out.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "shapes": [\n  {lines}\n ]\n}}\n')
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

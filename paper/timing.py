@@ -1,0 +1,94 @@
+"""Clocks: a full call between CUDA events, the host's part of it, and device time by replaying a CUDA graph."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Call = Callable[[], Any]
+ROTATED_BYTES = 250e6  # inputs rotate until so many bytes went by: four times what the cache of an H200 holds
+
+
+def timer(device: str) -> Callable[[Call], float]:
+    """Microseconds of one full call."""
+    if device == "cpu":
+
+        def on_host(call: Call) -> float:
+            start = time.perf_counter()
+            call()
+            return (time.perf_counter() - start) * 1e6
+
+        return on_host
+
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def between_events(call: Call) -> float:
+        torch.cuda.synchronize()
+        start.record()
+        call()
+        stop.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(stop)) * 1e3
+
+    return between_events
+
+
+def rotation(bytes_a_call: float, most: int = 8) -> int:
+    """How many copies of the inputs a device time needs, so that large ones do not sit in cache."""
+    return max(1, min(most, round(ROTATED_BYTES / bytes_a_call + 0.5)))
+
+
+def device_samples(calls: Sequence[Call], trials: int = 7, least_us: float = 1500.0) -> list[float]:
+    """Microseconds of device time a call, one number a trial: a CUDA graph of all calls in turn, replayed.
+
+    The graph holds enough calls to run for `least_us`, so that the launch of the graph itself does not count.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for call in calls:
+            call()
+    torch.cuda.synchronize()
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    repeats = 1
+    while True:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(repeats):
+                for call in calls:
+                    call()
+        samples = []
+        graph.replay()
+        for _ in range(trials):
+            torch.cuda.synchronize()
+            start.record()
+            graph.replay()
+            stop.record()
+            torch.cuda.synchronize()
+            samples.append(float(start.elapsed_time(stop)) * 1e3)
+        if min(samples) >= least_us or repeats * len(calls) >= 400:
+            return [round(sample / (repeats * len(calls)), 4) for sample in samples]
+        repeats = min(-(-400 // len(calls)), int(repeats * max(2.0, 1.2 * least_us / min(samples))))
+
+
+def stream_samples(bytes_moved: float) -> list[float]:
+    """The same for an add kernel that reads and writes as many bytes: the limit to compare with."""
+    count = max(1, int(bytes_moved) // 12)
+    triples = [torch.randn(3, count, device="cuda").unbind(0) for _ in range(rotation(bytes_moved))]
+    return device_samples([lambda a=a, b=b, c=c: torch.add(a, b, out=c) for a, b, c in triples])  # type: ignore[misc]
+
+
+def host_samples(call: Call, trials: int = 11, calls: int = 200) -> list[float]:
+    """Microseconds of host time a call, one number a trial; between trials the device is waited for."""
+    samples = []
+    for _ in range(trials):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        samples.append(round((time.perf_counter() - start) / calls * 1e6, 3))
+    torch.cuda.synchronize()
+    return samples
