@@ -11,6 +11,7 @@ functions; tensors are [N, T], flags bool, values finite (a baseline multiplies 
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -260,7 +261,7 @@ def with_carry(alpha: Tensor, beta: Tensor, problem: Recurrence) -> Tensor:
 def baseline(estimator: str, scan: Callable[[Recurrence], Tensor], *, compiled: bool = False) -> Callable[..., Outputs]:
     """The function of a rollout's arguments that builds the coefficients, scans and makes the outputs.
 
-    Compiled, that is one graph. All such graphs share one code object: torch._dynamo.reset() before another estimator.
+    Compiled, that is one graph for each shape.
     """
     recurrence = ESTIMATORS[estimator]
 
@@ -268,7 +269,11 @@ def baseline(estimator: str, scan: Callable[[Recurrence], Tensor], *, compiled: 
         problem = recurrence(**inputs)
         return problem.outputs(scan(problem))
 
-    return torch.compile(run, dynamic=False, fullgraph=True) if compiled else run
+    if not compiled:
+        return run
+    # PyTorch keeps its graphs by code object and looks through all of one: each function has its own
+    own = types.FunctionType(run.__code__.replace(), run.__globals__, run.__name__, None, run.__closure__)
+    return torch.compile(own, dynamic=False, fullgraph=True)
 
 
 BASELINES: dict[str, Callable[[str], Callable[..., Outputs]]] = {

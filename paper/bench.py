@@ -143,7 +143,6 @@ def measure_cell(
     seed: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The rows of one estimator at one shape: gate, then time what passed."""
-    torch._dynamo.reset()
     inputs = rollout(estimator, truncated, *shape, seed=seed, device=device)
     expected = expect(estimator, inputs)
     admitted = {name: admit(partial(IMPLEMENTATIONS[name], estimator), inputs, expected) for name in names}

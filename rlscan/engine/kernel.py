@@ -30,11 +30,9 @@ NO_FLAG: tl.constexpr = tl.constexpr(int(Kind.NO_FLAG))
 FINAL: tl.constexpr = tl.constexpr(int(Kind.FINAL))
 SHIFTED: tl.constexpr = tl.constexpr(int(Kind.SHIFTED))
 ALIAS: tl.constexpr = tl.constexpr(int(Kind.ALIAS))
-# the bits of a NaN that no arithmetic makes, and of the one that stands in for it
-EMPTY_32: tl.constexpr = tl.constexpr(0x7FC0ABCD)
-QUIET_NAN_32: tl.constexpr = tl.constexpr(0x7FC00000)
-EMPTY_64: tl.constexpr = tl.constexpr(0x7FF8ABCDABCDABCD)
-QUIET_NAN_64: tl.constexpr = tl.constexpr(0x7FF8000000000000)
+# bits that no arithmetic makes (twice a NaN of float32, or one of float64), and what stands in for them
+EMPTY: tl.constexpr = tl.constexpr(0x7FF8ABCD7FC0ABCD)
+QUIET_NAN: tl.constexpr = tl.constexpr(0x7FF800007FC00000)
 
 
 @triton.jit
@@ -149,44 +147,41 @@ def shifted(positions, edge, KIND: tl.constexpr, TIME_AXIS: tl.constexpr, RUN: t
 
 
 @triton.jit
-def publish(words, x, exists):
-    """Writes x so that a reader can tell that it is there: a word of memory is 0 until then."""
-    if x.dtype.is_fp64():
-        bits = x.to(tl.int64, bitcast=True)
-        bits = tl.where(bits == EMPTY_64, QUIET_NAN_64, bits) ^ EMPTY_64
+def publish(words, number, alpha, beta, exists):
+    """Writes a pair so that a reader can tell that it is there: a word is 0 until then, and written in one go."""
+    if alpha.dtype.is_fp64():
+        alpha_bits = alpha.to(tl.int64, bitcast=True)
+        beta_bits = beta.to(tl.int64, bitcast=True)
+        tl.store(words + 2 * number, tl.where(alpha_bits == EMPTY, QUIET_NAN, alpha_bits) ^ EMPTY, mask=exists)
+        tl.store(words + 2 * number + 1, tl.where(beta_bits == EMPTY, QUIET_NAN, beta_bits) ^ EMPTY, mask=exists)
     else:
-        bits = x.to(tl.int32, bitcast=True)
-        bits = tl.where(bits == EMPTY_32, QUIET_NAN_32, bits) ^ EMPTY_32
-    tl.store(words, bits, mask=exists)
+        bits = (alpha.to(tl.int32, bitcast=True).to(tl.int64) << 32) | beta.to(tl.uint32, bitcast=True).to(tl.int64)
+        tl.store(words + number, tl.where(bits == EMPTY, QUIET_NAN, bits) ^ EMPTY, mask=exists)
 
 
 @triton.jit
-def published(words, wanted, DTYPE: tl.constexpr):
-    """What other programs publish there, once all that is wanted has come."""
-    bits = tl.load(words, mask=wanted, other=1, volatile=True)
-    while tl.min((bits != 0).to(tl.int32)) == 0:
-        bits = tl.load(words, mask=wanted, other=1, volatile=True)
+def wait_for(words, wanted):
+    """The words, once all that are wanted have come; 1 where none is wanted."""
+    found = tl.load(words, mask=wanted, other=1, volatile=True)
+    while tl.min((found != 0).to(tl.int32)) == 0:
+        found = tl.load(words, mask=wanted, other=1, volatile=True)
+    return found ^ EMPTY
+
+
+@triton.jit
+def fold_published(words, number, wanted, exists, TIME_AXIS: tl.constexpr, DTYPE: tl.constexpr):
+    """The pairs of these numbers as one, the first lying farthest behind, once all that are wanted have come."""
     if DTYPE.is_fp64():
-        return (bits ^ EMPTY_64).to(DTYPE, bitcast=True)
+        alpha = wait_for(words + 2 * number, wanted & exists).to(DTYPE, bitcast=True)
+        beta = wait_for(words + 2 * number + 1, wanted & exists).to(DTYPE, bitcast=True)
     else:
-        return (bits ^ EMPTY_32).to(DTYPE, bitcast=True)
-
-
-@triton.jit
-def fold_published(
-    alphas, betas, first, end, exists, GROUP: tl.constexpr, TIME_AXIS: tl.constexpr, DTYPE: tl.constexpr
-):
-    """The pairs first … end - 1, at most GROUP of them, as one pair a row; a lower number lies farther behind."""
-    number = tl.arange(0, GROUP)
-    wanted = tl.expand_dims(first + number < end, 1 - TIME_AXIS)
-    is_last = tl.expand_dims(number == GROUP - 1, 1 - TIME_AXIS)
-    offset = tl.expand_dims(first + number, 1 - TIME_AXIS)
-    alpha = tl.where(wanted, published(alphas + offset, wanted & exists, DTYPE), 0.0)
-    beta = tl.where(wanted, published(betas + offset, wanted & exists, DTYPE), 1.0)
-    alpha, beta = tl.associative_scan((alpha, beta), TIME_AXIS, combine)
+        bits = wait_for(words + number, wanted & exists)
+        alpha = (bits >> 32).to(tl.int32).to(DTYPE, bitcast=True)
+        beta = bits.to(tl.int32).to(DTYPE, bitcast=True)
+    alpha, beta = tl.associative_scan((tl.where(wanted, alpha, 0.0), tl.where(wanted, beta, 1.0)), TIME_AXIS, combine)
+    is_last = tl.expand_dims(tl.arange(0, alpha.shape[TIME_AXIS]) == alpha.shape[TIME_AXIS] - 1, 1 - TIME_AXIS)
     alpha = tl.sum(tl.where(is_last, alpha, 0.0), TIME_AXIS, keep_dims=True)
-    beta = tl.sum(tl.where(is_last, beta, 0.0), TIME_AXIS, keep_dims=True)
-    return alpha, beta
+    return alpha, tl.sum(tl.where(is_last, beta, 0.0), TIME_AXIS, keep_dims=True)
 
 
 @triton.jit
@@ -205,28 +200,33 @@ def carry_into_tile(
 ):
     """x behind tile i, whose pair is (alpha, beta), from x behind tile 0 and what the tiles between do to it.
 
-    `words` holds [rows, tiles] alphas and as many betas of the tiles, then [rows, groups] of both of the groups.
+    `words` holds the pairs of all tiles, row by row, then the pairs of all groups of GROUP tiles.
     """
     exists = row < rows
     groups = tl.cdiv(tiles, GROUP)
-    tile_alphas = words + row * tiles
-    tile_betas = tile_alphas + rows * tiles
-    group_alphas = words + 2 * rows * tiles + row * groups
-    group_betas = group_alphas + rows * groups
-    publish(tile_alphas + i, alpha, exists)
-    publish(tile_betas + i, beta, exists)
     group = i // GROUP
-    alpha_behind, beta_behind = fold_published(
-        tile_alphas, tile_betas, group * GROUP, i, exists, GROUP, TIME_AXIS, DTYPE
-    )
+    tile_number = row * tiles
+    group_number = rows * tiles + row * groups
+    publish(words, tile_number + i, alpha, beta, exists)
+    member = tl.expand_dims(tl.arange(0, GROUP), 1 - TIME_AXIS)
     if i % GROUP == GROUP - 1:
-        group_alpha, group_beta = combine(alpha_behind, beta_behind, alpha, beta)
-        publish(group_alphas + group, group_alpha, exists)
-        publish(group_betas + group, group_beta, exists)
-    for first in range(0, group, GROUP):
-        alpha, beta = fold_published(group_alphas, group_betas, first, group, exists, GROUP, TIME_AXIS, DTYPE)
+        number = tile_number + group * GROUP + member
+        alpha_group, beta_group = fold_published(words, number, member < GROUP - 1, exists, TIME_AXIS, DTYPE)
+        alpha_group, beta_group = combine(alpha_group, beta_group, alpha, beta)
+        publish(words, group_number + group, alpha_group, beta_group, exists)
+    recent = tl.maximum(
+        group - GROUP, 0
+    )  # groups before it are folded GROUP at a time, those from it on with the tiles
+    for first in range(0, recent, GROUP):
+        wanted = first + member < recent
+        alpha, beta = fold_published(words, group_number + first + member, wanted, exists, TIME_AXIS, DTYPE)
         carry = apply(alpha, beta, carry)
-    return apply(alpha_behind, beta_behind, carry)
+    place = tl.expand_dims(tl.arange(0, 2 * GROUP), 1 - TIME_AXIS)
+    is_group = place < GROUP
+    number = tl.where(is_group, group_number + recent + place, tile_number + (group - 1) * GROUP + place)
+    wanted = tl.where(is_group, recent + place < group, (group - 1) * GROUP + place < i)
+    alpha, beta = fold_published(words, number, wanted, exists, TIME_AXIS, DTYPE)
+    return apply(alpha, beta, carry)
 
 
 @triton.jit

@@ -80,14 +80,15 @@ class Launch:
             window.steps,
             time_is_contiguous=time_is_contiguous,
             loads=sum(kind in (Kind.VALUE, Kind.NEXT, Kind.FLAG, Kind.PREVIOUS_FLAG) for kind in self.kinds),
+            results=len(results),
             actions=actions,
             wide=double,
         )
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         tiles_in_group = self.tile.group if tiles > 1 else 0
         self.grid = (tiles, blocks, 1) if tiles_in_group else (blocks, 1, 1)
-        self.words = 2 * rows * (tiles + -(-tiles // tiles_in_group)) if tiles_in_group else 0
-        self.word_dtype = torch.int64 if double else torch.int32
+        words = (2 if double else 1) * rows * (tiles + -(-tiles // tiles_in_group)) if tiles_in_group else 0
+        self.words = words
         self.constants = (
             tuple(stride for layout in layouts for stride in layout),
             action_strides,
@@ -164,7 +165,7 @@ class Launch:
 
     def meeting_place(self) -> Any:
         """Memory of its own for every launch, so that launches on several streams or in graphs do not meet."""
-        return torch.zeros(self.words, dtype=self.word_dtype, device=self.device) if self.words else 0
+        return torch.zeros(self.words, dtype=torch.int64, device=self.device) if self.words else 0
 
 
 def reach(view: torch.Tensor) -> int:

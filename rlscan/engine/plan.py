@@ -107,6 +107,11 @@ def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
     return plan
 
 
+def recent(estimator: str) -> "Plan":
+    """The plan of an estimator's last call."""
+    return next(plan for spec, plan in reversed(_recent.items()) if spec.name == estimator)
+
+
 def metadata(x: torch.Tensor) -> tuple[Any, ...]:
     return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
 

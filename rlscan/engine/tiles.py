@@ -1,8 +1,10 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes (paper/results/h200/tiles.json)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WARP = 32
+FEW_ROWS = 1024  # fewer rows (or warps) than an H200 can keep busy
+GROUP = 128  # tiles folded at a time where each is a program
 
 
 @dataclass(frozen=True)
@@ -24,27 +26,47 @@ def power_of_two_at_least(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def choose_tile(rows: int, T: int, *, time_is_contiguous: bool, loads: int, actions: int, wide: bool) -> Tile:
+def choose_tile(
+    rows: int, T: int, *, time_is_contiguous: bool, loads: int, results: int, actions: int, wide: bool
+) -> Tile:
     """One run a thread, so that a warp scans a row (or, for short windows, several) in one go; no thread without a run.
 
-    `loads` counts the slots read at every step, `wide` says that the compute dtype is float64: both cost registers.
+    `loads` counts the slots read at every step, `wide` says that the compute dtype is float64: with the results they
+    decide how many steps fit into a thread's registers.
     """
     window = power_of_two_at_least(T)
+    few = rows < FEW_ROWS
     if not time_is_contiguous:
-        steps = min(128, window)
-        run = min(8 if wide else 16, steps)
-        rows_a_tile = 16 if steps > run else WARP
-        return Tile(rows_a_tile, steps, rows_a_tile * steps // run // WARP, _vector(actions, 4), run)
-    if actions:
-        run = 4 if actions <= 6 and not wide else 1
-        steps = min(WARP * run, window)
-        return Tile(max(1, WARP * run // steps), steps, 1, _vector(actions, 4), min(run, steps))
-    run = 4 if loads > 5 or wide else 8
-    warps = 4
-    if rows < 1024 and T > 256 and run == 8:  # few rows: fewer, longer steps of the loop over tiles
-        run, warps = 16, 1
+        tile = time_major(rows, window, 8 if wide else 16)
+    elif actions:
+        run = 1 if wide else 4 if actions <= 6 and (few or T > 128) else 2 if actions <= 6 or few else 1
+        tile = row_major(window, min(run, window), 1, _vector(actions, 4))
+    else:
+        kept = loads + results
+        run, warps = (4, 2) if kept > 5 or wide else (8, 4) if kept > 3 else (16, 1)
+        if few and T > 256 and run == 8:
+            run, warps = 16, 1
+        elif window <= WARP:
+            warps = 1
+        tile = row_major(window, min(run, window), warps)
+    few_programs = -(-rows // tile.rows) * tile.warps < FEW_ROWS
+    return replace(tile, group=GROUP) if few_programs and 4 * tile.steps <= T else tile
+
+
+def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
     steps = min(WARP * run, window)
-    return Tile(max(1, warps * WARP * run // steps), steps, warps, 1, min(run, steps))
+    return Tile(max(1, warps * WARP * run // steps), steps, warps, actions, run)
+
+
+def time_major(rows: int, window: int, run: int) -> Tile:
+    """[T, N]: neighbouring threads read neighbouring rows."""
+    if rows >= 16 * FEW_ROWS and window <= 64:  # so many rows that no two threads need to share one
+        return Tile(WARP, min(8, window), 1, 1, min(8, window))
+    if window <= WARP:
+        run = min(8, window)
+        return Tile(WARP, window, window // run, 1, run)
+    steps = min(128 if window == 128 else 64, window)
+    return Tile(16, steps, 16 * steps // run // WARP, 1, run)
 
 
 def _vector(actions: int, most: int) -> int:

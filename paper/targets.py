@@ -1,0 +1,493 @@
+"""The speed targets: `python -m paper.targets --out FOLDER` measures them all in one run on one GPU.
+
+Writes targets.json (a value, a target and whether it is met, by name) and targets_rows.json (every cell, with raw
+samples). Processes first compile and check side by side, each its own cells; then, all idle, one at a time measures. So
+what is compared is measured in one process, one after the other, on the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import multiprocessing
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import rlscan
+from paper.baselines import BASELINES, TRUNCATES
+from paper.bench import best, bytes_moved, original, rollout, time_side_by_side
+from paper.cuda_rows import CUDA_ROWS
+from paper.gate import Verdict, admit, as_tuple, expect
+from paper.timing import device_samples, host_samples, rotation, stream_samples
+from rlscan.engine import forced
+from rlscan.verify.environment import environment
+from rlscan.verify.strategies import ESTIMATORS
+
+SEVEN = tuple(name for name in ESTIMATORS if name != "linear_scan")
+HEADLINE = (4096, 128)
+LARGE = 2**23  # N·T from which bandwidth counts
+CELLS = [(name, truncated) for name in SEVEN for truncated in ((False, True) if name in TRUNCATES else (False,))]
+LOOP_PROTOCOL = {"warmup_calls": 1, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call
+GATED_STEPS = 2**17  # longer windows are checked against the portable path in float64: the reference would take minutes
+DEADLINE = 1200.0
+
+
+class Job(NamedTuple):
+    """One cell: the inputs of one kind of call, and what is timed on them."""
+
+    section: str
+    estimator: str
+    shape: tuple[int, int]
+    implementations: tuple[str, ...] = ("rlscan",)
+    metrics: tuple[str, ...] = ("device",)
+    truncated: bool = False
+    actions: int = 4
+    layout: str = "NT"
+    dtype: str = "float32"
+    repeats: int = 1
+    stream: bool = False
+
+    def inputs(self, seed: int) -> dict[str, Any]:
+        return rollout(
+            self.estimator, self.truncated, *self.shape, seed=seed, device="cuda", dtype=getattr(torch, self.dtype),
+            actions=self.actions, layout=self.layout,
+        )  # fmt: skip
+
+
+def jobs() -> Iterator[Job]:
+    """Every cell of every target."""
+    figures = original()
+    shapes = [(row["num_envs"], row["seq_len"]) for row in figures["table4"]]
+    compiled = ("rlscan", "doubling", "associative")
+    for shape in shapes:
+        for name, truncated in CELLS:
+            repeats = 10 if shape == HEADLINE else 1
+            stream = math.prod(shape) >= LARGE
+            yield Job(
+                "grid",
+                name,
+                shape,
+                (*compiled, "loop"),
+                ("full", "device"),
+                truncated,
+                4,
+                repeats=repeats,
+                stream=stream,
+            )
+            if not truncated:
+                yield Job("guard", name, shape, ("rlscan", "unguarded"))
+    large = [shape for shape in shapes if math.prod(shape) >= LARGE]
+    for shape in large:
+        yield Job("bandwidth", "retrace", shape, actions=18, stream=True)
+        for name in SEVEN:
+            for dtype in ("float32", "bfloat16"):
+                yield Job("half", name, shape, dtype=dtype, stream=True)
+    for row in figures["figures_2_3_pufferlib"]["rows"]:
+        yield Job("rows", "gae", (row["num_envs"], row["seq_len"]), ("rlscan", *CUDA_ROWS), ("full", "device"))
+    for actions in (4, 18):
+        for rows, steps in (
+            (512, 128),
+            (512, 512),
+            (512, 2048),
+            (512, 4096),
+            (512, 8192),
+            (64, 16384),
+            (64, 32768),
+            (64, 65536),
+        ):
+            yield Job(
+                "retrace_long",
+                "retrace",
+                (rows, steps),
+                ("rlscan", "doubling"),
+                ("full", "device"),
+                actions=actions,
+                stream=True,
+            )
+    for name in SEVEN:
+        for shape in ((1, 2**24), (16, 2**20), (1, 131072)):
+            yield Job("long", name, shape, stream=True)
+        for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
+            for layout in ("NT", "TN"):
+                yield Job("time_major", name, shape, layout=layout)
+    yield Job("host", "gae", HEADLINE, ("rlscan", "ordinary"), ("host",))
+
+
+def cost(job: Job) -> float:
+    """Roughly the seconds that a job takes to prepare, to spread them evenly."""
+    compiled = sum(name in ("doubling", "associative") for name in job.implementations)
+    return (
+        2.0
+        + 0.7 * compiled * math.log2(job.shape[1])
+        + math.prod(job.shape) / 4e6
+        + min(job.shape[1], GATED_STEPS) / 2e4
+    )
+
+
+class Ready(NamedTuple):
+    job: Job
+    functions: dict[str, Callable[..., Any]]
+    verdicts: dict[str, Verdict]
+
+
+def prepare(job: Job, unguarded: Any) -> Ready:
+    """Compiles every implementation and checks it on the data that it will be timed on."""
+    inputs = job.inputs(0)
+    makers: dict[str, Callable[[], Callable[..., Any]]] = {
+        "rlscan": lambda: getattr(rlscan, job.estimator),
+        "unguarded": lambda: getattr(unguarded, job.estimator),
+        "ordinary": lambda: partial(ordinary, job.estimator),
+        **{name: partial(make, job.estimator) for name, make in BASELINES.items()},
+        **CUDA_ROWS,
+    }
+    if job.layout == "NT" and job.shape[1] <= GATED_STEPS and job.dtype == "float32":
+        expected = expect(job.estimator, inputs)
+        admitted = {name: admit(makers[name], inputs, expected) for name in job.implementations}
+    else:
+        admitted = {name: admit_beside_portable(makers[name], job, inputs) for name in job.implementations}
+    functions = {name: function for name, (function, _) in admitted.items() if function is not None}
+    return Ready(job, functions, {name: verdict for name, (_, verdict) in admitted.items()})
+
+
+def admit_beside_portable(
+    make: Callable[[], Callable[..., Any]], job: Job, inputs: dict[str, Any]
+) -> tuple[Callable[..., Any] | None, Verdict]:
+    """The gate of the paper (a tolerance of 1e-4, wider for bfloat16), against the portable path in float64."""
+    exact = {k: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for k, x in inputs.items()}
+    tolerance = 1e-4 if job.dtype == "float32" else 2e-2
+    try:
+        function = make()
+        with forced("portable"):
+            wanted = as_tuple(getattr(rlscan, job.estimator)(**exact))
+        for got, want in zip(as_tuple(function(**inputs)), wanted, strict=True):
+            torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=tolerance)
+    except Exception as error:
+        return None, Verdict(float("inf"), " ".join(f"{type(error).__name__}: {error}".split())[:300])
+    return function, Verdict(0.0)
+
+
+def ordinary(estimator: str, **inputs: Any) -> Any:
+    """Allocates the results and launches the same kernel through Triton's ordinary launch."""
+    from rlscan.engine.plan import recent
+
+    plan = recent(estimator)
+    arguments = tuple(inputs.get(argument.name) for argument in plan.spec.arguments)
+    results = plan.allocate(arguments[0])
+    plan.launch.launch_ordinary(arguments, results)
+    return results
+
+
+def measure(ready: Ready) -> list[dict[str, Any]]:
+    job = ready.job
+    torch.set_grad_enabled(False)
+    inputs = job.inputs(0)
+    moved = bytes_moved(job.estimator, inputs)
+    sets = [inputs, *(job.inputs(seed) for seed in range(1, rotation(moved, 4)))]
+    described = ("section", "estimator", "truncated", "actions", "layout", "dtype")
+    key = {name: getattr(job, name) for name in described}
+    key |= {"num_envs": job.shape[0], "seq_len": job.shape[1], "bytes": moved}
+    rows: list[dict[str, Any]] = []
+    protocol = original()["protocol"]
+    quick = {name: f for name, f in ready.functions.items() if name != "loop"}
+    for metric in job.metrics:
+        if metric == "full":
+            for repeat in range(job.repeats):
+                samples = time_side_by_side(quick, inputs, protocol, "cuda")
+                rows += [
+                    {**key, "implementation": name, "metric": metric, "repeat": repeat, "us": best(x), "samples_us": x}
+                    for name, x in samples.items()
+                ]
+            if "loop" in ready.functions:
+                (samples,) = time_side_by_side(
+                    {"loop": ready.functions["loop"]}, inputs, LOOP_PROTOCOL, "cuda"
+                ).values()
+                rows.append(
+                    {
+                        **key,
+                        "implementation": "loop",
+                        "metric": metric,
+                        "repeat": 0,
+                        "us": best(samples),
+                        "samples_us": samples,
+                    }
+                )
+            continue
+        for name, function in quick.items():
+            calls = [partial(function, **x) for x in sets]
+            times = device_samples(calls) if metric == "device" else host_samples(calls[0])
+            rows.append({**key, "implementation": name, "metric": metric, "us": min(times), "samples_us": times})
+    if job.stream:
+        times = stream_samples(moved)
+        rows.append({**key, "implementation": "stream", "metric": "device", "us": min(times), "samples_us": times})
+    for name, verdict in ready.verdicts.items():
+        for row in rows:
+            if row["implementation"] == name:
+                row["gate"] = verdict.evidence()
+        if not verdict.passed:
+            rows.append({**key, "implementation": name, "metric": "none", "us": None, "gate": verdict.evidence()})
+    return rows
+
+
+def without_guard(folder: Path) -> None:
+    """A copy of the package whose ⊕ multiplies by zero instead of selecting, as `rlscan_unguarded`."""
+    copy = folder / "rlscan_unguarded"
+    shutil.copytree(Path(rlscan.__file__).parent, copy, ignore=shutil.ignore_patterns("verify", "__pycache__"))
+    source = (copy / "affine.py").read_text()
+    guarded = "    return tl.where(beta == 0, alpha, alpha + beta * x)"
+    body = source[source.index("    product = beta_b * beta_a") :]
+    assert guarded in source
+    source = source.replace(guarded, "    return alpha + beta * x")
+    source = source.replace(body, "    return apply(alpha_b, beta_b, alpha_a), beta_b * beta_a\n")
+    (copy / "affine.py").write_text(source)
+
+
+def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, results: Any) -> None:
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    sys.path.insert(0, folder)
+    unguarded = importlib.import_module("rlscan_unguarded")
+    ready = []
+    for job in mine:
+        try:
+            ready.append(prepare(job, unguarded))
+        except Exception as error:
+            results.put((job, [], f"{type(error).__name__}: {error}"))
+        torch.cuda.empty_cache()
+    barrier.wait()
+    for one in ready:
+        with turn:
+            try:
+                results.put((one.job, measure(one), ""))
+            except Exception as error:
+                results.put((one.job, [], f"{type(error).__name__}: {error}"))
+            torch.cuda.empty_cache()
+
+
+def run(wanted: list[Job], processes: int, seconds: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of all jobs, and what went wrong."""
+    context = multiprocessing.get_context("spawn")
+    barrier, turn, results = context.Barrier(processes), context.Lock(), context.Queue()
+    shares: list[list[Job]] = [[] for _ in range(processes)]
+    for job in sorted(wanted, key=cost, reverse=True):
+        min(shares, key=lambda share: sum(map(cost, share))).append(job)
+    start = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    errors: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        without_guard(Path(folder))
+        workers = [context.Process(target=worker, args=(share, folder, barrier, turn, results)) for share in shares]
+        for process in workers:
+            process.start()
+        for number in range(len(wanted)):
+            try:
+                job, found, error = results.get(timeout=max(1.0, seconds - (time.perf_counter() - start)))
+            except Exception:
+                errors.append(f"out of time: {len(wanted) - number} of {len(wanted)} cells not measured")
+                break
+            rows += found
+            if error:
+                errors.append(f"{job}: {error}"[:500])
+            if number % 25 == 0:
+                print(f"[{number + 1}/{len(wanted)}] {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        for process in workers:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.terminate()
+    return rows, errors
+
+
+class Cells:
+    """The rows, by what they say."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self.rows = list(rows)
+
+    def where(self, **wanted: Any) -> Cells:
+        return Cells(row for row in self.rows if all(row.get(k) == v for k, v in wanted.items()))
+
+    def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Cells]]:
+        for key in dict.fromkeys(tuple(row.get(name) for name in names) for row in self.rows):
+            yield key, self.where(**dict(zip(names, key, strict=True)))
+
+    def us(self, implementation: str, **wanted: Any) -> float:
+        """The time of an implementation; NaN where it was not right or not measured."""
+        found = [row["us"] for row in self.where(implementation=implementation, **wanted).rows if row["us"] is not None]
+        return min(found) if found else math.nan
+
+
+CELL = ("estimator", "truncated", "num_envs", "seq_len", "actions")
+
+
+def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Each target's value, worst cell first; a cell that was not measured makes a target not met."""
+    cells = Cells(rows)
+    grid = cells.where(section="grid")
+    headline = grid.where(num_envs=HEADLINE[0], seq_len=HEADLINE[1])
+    full = headline.where(metric="full")
+
+    def ratios(over: Cells, to: str, *names: str) -> dict[str, float]:
+        return {label(key): group.us(to) / group.us("rlscan") for key, group in over.groups(*names)}
+
+    targets: dict[str, Any] = {}
+
+    def record(
+        name: str, target: Any, values: dict[str, float], met: Callable[[float, str], bool], worst: Any, note: str = ""
+    ) -> None:
+        known = {k: v for k, v in values.items() if not math.isnan(v)}
+        missed = [k for k, v in values.items() if math.isnan(v) or not met(v, k)]
+        extreme = worst(known, key=known.get) if known else None
+        targets[name] = {
+            "value": round(known[extreme], 3) if extreme else None,
+            "target": target,
+            "met": bool(values) and not missed,
+            "worst": extreme,
+            "cells": len(values),
+            "missed": missed,
+            **({"note": note} if note else {}),
+            "rows": "targets_rows.json",
+        }
+
+    def enough(v: float, k: str) -> bool:
+        return v >= (4.0 if k.startswith(("eligibility_traces", "prefix_sum")) else 5.0)
+
+    repeats = ratios(full, "doubling", "estimator", "truncated", "repeat")
+    record("headline", ">= 5 (>= 4 for eligibility_traces and prefix_sum), ten runs", repeats, enough, min)
+    verdicts = {}
+    for key, group in full.groups("estimator", "truncated"):
+        seen = {enough(r, str(key[0])) for r in ratios(group, "doubling", "repeat").values()}
+        verdicts[label(key)] = float(len(seen))
+    record("headline_agrees", "one verdict in ten runs", verdicts, lambda v, _: v == 1, max)
+    record(
+        "torch_associative_scan",
+        ">= 3",
+        ratios(full, "associative", "estimator", "truncated"),
+        lambda v, _: v >= 3,
+        min,
+    )
+
+    for metric, least in (("full", 1.5), ("device", 1.0)):
+        values = {}
+        for name in ("doubling", "associative", *(["loop"] if metric == "full" else [])):
+            over = grid.where(metric=metric)
+            values |= {
+                f"{k} {name}": v for k, v in ratios(over, name, *CELL).items() if not baseline_failed(grid, k, name)
+            }
+        record(f"grid_{metric}", f">= {least}", values, lambda v, _, least=least: v >= least, min)  # type: ignore[misc]
+
+    shares = {}
+    for section in ("grid", "bandwidth"):
+        for key, group in cells.where(section=section, metric="device").groups(*CELL):
+            if key[2] * key[3] >= LARGE:
+                shares[label(key)] = group.us("stream") / group.us("rlscan")
+    record("bandwidth", ">= 0.85; retrace >= 0.80 (A = 4), >= 0.65 (A = 18)", shares,
+           lambda v, k: v >= (0.85 if not k.startswith("retrace") else 0.65 if "A18" in k else 0.80), min)  # fmt: skip
+
+    for metric in ("full", "device"):
+        values = {}
+        for key, group in cells.where(section="rows", metric=metric).groups("num_envs", "seq_len"):
+            values[label(key)] = min(group.us("cuda_rows"), group.us("cuda_rows_prepared")) / group.us("rlscan")
+        record(
+            f"rows_{metric}",
+            "> 1 at 40 of 40 shapes, against the faster of two ways to call it",
+            values,
+            lambda v, _: v > 1,
+            min,
+        )
+    record(
+        "retrace_long",
+        ">= 2",
+        ratios(cells.where(section="retrace_long", metric="full"), "doubling", *CELL),
+        lambda v, _: v >= 2,
+        min,
+    )
+
+    long = {}
+    short = {}
+    for key, group in cells.where(section="long").groups("estimator", "num_envs", "seq_len"):
+        if key[2] == 131072:
+            short[label(key)] = group.us("rlscan")
+        else:
+            long[label(key)] = group.us("stream") / group.us("rlscan")
+    record("long", ">= 0.5 of stream bandwidth", long, lambda v, _: v >= 0.5, min)
+    record("long_131072", "<= 8 µs device", short, lambda v, _: v <= 8, max)
+
+    values = {}
+    for key, group in cells.where(section="time_major").groups("estimator", "num_envs", "seq_len"):
+        values[label(key)] = group.us("rlscan", layout="TN") / group.us("rlscan", layout="NT")
+    record("time_major", "<= 1.3", values, lambda v, _: v <= 1.3, max)
+    host = cells.where(section="host")
+    record("host", "<= 0.6", {"gae": host.us("rlscan") / host.us("ordinary")}, lambda v, _: v <= 0.6, max)
+    values = {}
+    for key, group in cells.where(section="half").groups("estimator", "num_envs", "seq_len"):
+        values[label(key)] = group.us("rlscan", dtype="bfloat16") / group.us("rlscan", dtype="float32")
+    record("half", "<= 0.7", values, lambda v, _: v <= 0.7, max)
+    guard = {k: 1 / v for k, v in ratios(cells.where(section="guard"), "unguarded", *CELL).items()}
+    record("guard", "<= 1.03", guard, lambda v, _: v <= 1.03, max)
+    return targets
+
+
+def label(key: tuple[Any, ...]) -> str:
+    """A cell in words: "retrace truncated 4096x128 A4"."""
+    words = [str(part) for part in key if isinstance(part, str)]
+    words += ["truncated"] * (True in key[1:2])
+    numbers = [part for part in key if isinstance(part, int) and not isinstance(part, bool)]
+    if len(numbers) >= 2:
+        words.append(f"{numbers[0]}x{numbers[1]}")
+        words += [f"A{part}" for part in numbers[2:] if "retrace" in words]
+    else:
+        words += [f"run {part}" for part in numbers]
+    return " ".join(words)
+
+
+def baseline_failed(grid: Cells, cell: str, name: str) -> bool:
+    """Whether a baseline was wrong or did not compile there, so that there is nothing to compare with."""
+    return any(
+        row["implementation"] == name and not row["gate"]["passed"] and label(tuple(row[k] for k in CELL)) == cell
+        for row in grid.where(metric="none").rows
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m paper.targets", description="Measure the speed targets on this GPU."
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for targets.json and targets_rows.json")
+    parser.add_argument("--sections", help="comma-separated: only these")
+    parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
+    parser.add_argument("--seconds", type=float, default=DEADLINE, help="stop after so many")
+    args = parser.parse_args(argv)
+    if not torch.cuda.is_available():
+        parser.error("the targets need a CUDA GPU and none is available")
+    sections = args.sections.split(",") if args.sections else None
+    wanted = [job for job in jobs() if sections is None or job.section in sections]
+    rows, errors = run(wanted, args.jobs, args.seconds)
+    head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "errors": errors}
+    args.out.mkdir(parents=True, exist_ok=True)
+    targets = evaluate(rows)
+    (args.out / "targets.json").write_text(
+        json.dumps({**head, "targets": targets}, indent=1, ensure_ascii=False) + "\n"
+    )
+    lines = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    text = f'{json.dumps(head, indent=1, ensure_ascii=False)[:-2]},\n "rows": [\n  {lines}\n ]\n}}\n'
+    (args.out / "targets_rows.json").write_text(text)
+    for error in errors:
+        print(error, file=sys.stderr)
+    for name, target in targets.items():
+        missed = f"; {len(target['missed'])} of {target['cells']} cells miss" if target["missed"] else ""
+        verdict = "met   " if target["met"] else "MISSED"
+        print(f"{verdict} {name:<24} {target['value']} ({target['worst']}) target {target['target']}{missed}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
