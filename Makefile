@@ -17,10 +17,11 @@ PY := $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
 PIP := $(PY) -m pip --disable-pip-version-check --quiet install
 RLSCAN := $(PY) -m rlscan.cli
 PYTEST = $(PY) -m pytest -n $(JOBS) --dist worksteal
+GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmark-columns=min,median,rounds
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test check format gpu reproduce render claims triton-versions clean
+.PHONY: help setup test guard check format gpu reproduce render claims triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -40,8 +41,12 @@ else
 endif
 	@mkdir -p $(@D) && touch $@
 
-test: $(STAMP) ## every test: proofs, portable path, and the kernels in Triton's interpreter
-	$(ONE_THREAD) $(PYTEST)
+test: $(STAMP) ## every test: proofs, portable path, and the kernels in Triton's interpreter; then the guard
+	$(ONE_THREAD) $(PYTEST) --ignore tests/test_speed.py
+	$(GUARD)
+
+guard: $(STAMP) ## that nothing has become slower, beside a baseline taken in the same run
+	$(GUARD)
 
 check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
 	$(PY) -m ruff format --check .

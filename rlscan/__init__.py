@@ -4,6 +4,7 @@ from . import boundaries
 from ._version import __version__
 from .discounted_returns import discounted_returns
 from .eligibility_traces import eligibility_traces
+from .engine import Explanation, explain
 from .gae import GAE, gae
 from .linear_scan import linear_scan
 from .prefix_sum import prefix_sum
@@ -13,11 +14,13 @@ from .vtrace import VTrace, vtrace
 
 __all__ = [
     "GAE",
+    "Explanation",
     "VTrace",
     "__version__",
     "boundaries",
     "discounted_returns",
     "eligibility_traces",
+    "explain",
     "gae",
     "linear_scan",
     "prefix_sum",

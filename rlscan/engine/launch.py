@@ -117,6 +117,7 @@ class Launch:
         )
         self.pick = itemgetter(*self.sources)
         self.index = window.device.index
+        self.kernel: Any = None  # as Triton compiled it
         self.compiled: Any = None  # the launcher of Triton's compiled kernel, from the first launch on
         self.head: tuple[Any, ...] = ()  # what it takes before the kernel's arguments, after the stream
         if not language.INTERPRETED:
@@ -155,13 +156,13 @@ class Launch:
             if self.numbers_in_memory:
                 inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
         policy = arguments[self.policy] if self.policy >= 0 else 0
-        compiled = affine_scan_kernel[self.grid](
+        self.kernel = affine_scan_kernel[self.grid](
             *(tuple(inputs), results, policy, self.meeting_place(), *self.constants),
             num_warps=self.tile.warps,
             enable_fp_fusion=True,
         )
         if not language.INTERPRETED and not self.numbers_in_memory:
-            self.compiled, self.head = launcher_of(compiled)
+            self.compiled, self.head = launcher_of(self.kernel)
 
     def meeting_place(self) -> Any:
         """Memory of its own for every launch, so that launches on several streams or in graphs do not meet."""

@@ -107,13 +107,19 @@ def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
     return plan
 
 
-def recent(estimator: str) -> "Plan":
-    """The plan of an estimator's last call."""
-    return next(plan for spec, plan in reversed(_recent.items()) if spec.name == estimator)
+def remembered(call: Callable[[], Any]) -> list["Plan"]:
+    """The plans that `call` uses, one for each estimator in it."""
+    _recent.clear()
+    call()
+    return [*_recent.values()]
 
 
 def metadata(x: torch.Tensor) -> tuple[Any, ...]:
     return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+
+
+def total_bytes(x: Any) -> int:
+    return x.numel() * x.element_size() if isinstance(x, torch.Tensor) else 0
 
 
 def same_metadata(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
@@ -166,11 +172,11 @@ class Plan:
             if kind == Kind.NEXT and earlier:
                 self.kinds[k] = Kind.SHIFTED + earlier[0]
         self.launch: Any = None
+        policy = names.index("next_policy") if "next_policy" in window.given else -1
+        results = targets or self.allocate(arguments[0])
         if self.path != "portable" and 0 not in window.shape:
             from .launch import Launch  # only here: without Triton there is no kernel
 
-            policy = names.index("next_policy") if "next_policy" in window.given else -1
-            results = targets or self.allocate(arguments[0])
             self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
         self.types = [*map(type, arguments)]
         self.positions = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
@@ -182,6 +188,9 @@ class Plan:
             (j, k, filled[j], filled[k]) for k in self.positions if k >= self.count for j in self.positions if j < k
         ]
         self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
+        read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
+        self.bytes_read = sum(total_bytes(arguments[k]) for k in read)
+        self.bytes_written = sum(total_bytes(x) for x in results)
         window.given = dict.fromkeys(window.given)  # names only: a plan outlives the tensors of its first call
 
     def expect(self, arguments: tuple[Any, ...]) -> None:

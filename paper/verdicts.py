@@ -1,0 +1,161 @@
+"""From the measured cells to the verdict on each speed target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+HEADLINE = (4096, 128)
+LARGE = 2**23  # N·T from which bandwidth counts
+
+
+class Cells:
+    """The rows, by what they say."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self.rows = list(rows)
+
+    def where(self, **wanted: Any) -> Cells:
+        return Cells(row for row in self.rows if all(row.get(k) == v for k, v in wanted.items()))
+
+    def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Cells]]:
+        for key in dict.fromkeys(tuple(row.get(name) for name in names) for row in self.rows):
+            yield key, self.where(**dict(zip(names, key, strict=True)))
+
+    def us(self, implementation: str, **wanted: Any) -> float:
+        """The time of an implementation; NaN where it was not right or not measured."""
+        found = [row["us"] for row in self.where(implementation=implementation, **wanted).rows if row["us"] is not None]
+        return min(found) if found else math.nan
+
+
+CELL = ("estimator", "truncated", "num_envs", "seq_len", "actions")
+
+
+def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Each target's value, worst cell first; a cell that was not measured makes a target not met."""
+    cells = Cells(rows)
+    grid = cells.where(section="grid")
+    headline = grid.where(num_envs=HEADLINE[0], seq_len=HEADLINE[1])
+    full = headline.where(metric="full")
+
+    def ratios(over: Cells, to: str, *names: str) -> dict[str, float]:
+        return {label(key): group.us(to) / group.us("rlscan") for key, group in over.groups(*names)}
+
+    targets: dict[str, Any] = {}
+
+    def record(
+        name: str, target: Any, values: dict[str, float], met: Callable[[float, str], bool], worst: Any, note: str = ""
+    ) -> None:
+        known = {k: v for k, v in values.items() if not math.isnan(v)}
+        missed = [k for k, v in values.items() if math.isnan(v) or not met(v, k)]
+        extreme = worst(known, key=known.get) if known else None
+        targets[name] = {
+            "value": round(known[extreme], 3) if extreme else None,
+            "target": target,
+            "met": bool(values) and not missed,
+            "worst": extreme,
+            "cells": len(values),
+            "missed": missed,
+            **({"note": note} if note else {}),
+            "rows": "targets_rows.json",
+        }
+
+    def enough(v: float, k: str) -> bool:
+        return v >= (4.0 if k.startswith(("eligibility_traces", "prefix_sum")) else 5.0)
+
+    repeats = ratios(full, "doubling", "estimator", "truncated", "repeat")
+    record("headline", ">= 5 (>= 4 for eligibility_traces and prefix_sum), ten runs", repeats, enough, min)
+    verdicts = {}
+    for key, group in full.groups("estimator", "truncated"):
+        seen = {enough(r, str(key[0])) for r in ratios(group, "doubling", "repeat").values()}
+        verdicts[label(key)] = float(len(seen))
+    record("headline_agrees", "one verdict in ten runs", verdicts, lambda v, _: v == 1, max)
+    record(
+        "torch_associative_scan",
+        ">= 3",
+        ratios(full, "associative", "estimator", "truncated"),
+        lambda v, _: v >= 3,
+        min,
+    )
+
+    for metric, least in (("full", 1.5), ("device", 1.0)):
+        values = {}
+        for name in ("doubling", "associative", *(["loop"] if metric == "full" else [])):
+            over = grid.where(metric=metric)
+            values |= {
+                f"{k} {name}": v for k, v in ratios(over, name, *CELL).items() if not baseline_failed(grid, k, name)
+            }
+        record(f"grid_{metric}", f">= {least}", values, lambda v, _, least=least: v >= least, min)  # type: ignore[misc]
+
+    shares = {}
+    for section in ("grid", "bandwidth"):
+        for key, group in cells.where(section=section, metric="device").groups(*CELL):
+            if key[2] * key[3] >= LARGE:
+                shares[label(key)] = group.us("stream") / group.us("rlscan")
+    record("bandwidth", ">= 0.85; retrace >= 0.80 (A = 4), >= 0.65 (A = 18)", shares,
+           lambda v, k: v >= (0.85 if not k.startswith("retrace") else 0.65 if "A18" in k else 0.80), min)  # fmt: skip
+
+    for metric in ("full", "device"):
+        values = {}
+        for key, group in cells.where(section="rows", metric=metric).groups("num_envs", "seq_len"):
+            values[label(key)] = min(group.us("cuda_rows"), group.us("cuda_rows_prepared")) / group.us("rlscan")
+        record(
+            f"rows_{metric}",
+            "> 1 at 40 of 40 shapes, against the faster of two ways to call it",
+            values,
+            lambda v, _: v > 1,
+            min,
+        )
+    record(
+        "retrace_long",
+        ">= 2",
+        ratios(cells.where(section="retrace_long", metric="full"), "doubling", *CELL),
+        lambda v, _: v >= 2,
+        min,
+    )
+
+    long = {}
+    short = {}
+    for key, group in cells.where(section="long").groups("estimator", "num_envs", "seq_len"):
+        if key[2] == 131072:
+            short[label(key)] = group.us("rlscan")
+        else:
+            long[label(key)] = group.us("stream") / group.us("rlscan")
+    record("long", ">= 0.5 of stream bandwidth", long, lambda v, _: v >= 0.5, min)
+    record("long_131072", "<= 8 µs device", short, lambda v, _: v <= 8, max)
+
+    values = {}
+    for key, group in cells.where(section="time_major").groups("estimator", "num_envs", "seq_len"):
+        values[label(key)] = group.us("rlscan", layout="TN") / group.us("rlscan", layout="NT")
+    record("time_major", "<= 1.3", values, lambda v, _: v <= 1.3, max)
+    host = cells.where(section="host")
+    record("host", "<= 0.6", {"gae": host.us("rlscan") / host.us("ordinary")}, lambda v, _: v <= 0.6, max)
+    values = {}
+    for key, group in cells.where(section="half").groups("estimator", "num_envs", "seq_len"):
+        values[label(key)] = group.us("rlscan", dtype="bfloat16") / group.us("rlscan", dtype="float32")
+    record("half", "<= 0.7", values, lambda v, _: v <= 0.7, max)
+    guard = {k: 1 / v for k, v in ratios(cells.where(section="guard"), "unguarded", *CELL).items()}
+    record("guard", "<= 1.03", guard, lambda v, _: v <= 1.03, max)
+    return targets
+
+
+def label(key: tuple[Any, ...]) -> str:
+    """A cell in words: "retrace truncated 4096x128 A4"."""
+    words = [str(part) for part in key if isinstance(part, str)]
+    words += ["truncated"] * (True in key[1:2])
+    numbers = [part for part in key if isinstance(part, int) and not isinstance(part, bool)]
+    if len(numbers) >= 2:
+        words.append(f"{numbers[0]}x{numbers[1]}")
+        words += [f"A{part}" for part in numbers[2:] if "retrace" in words]
+    else:
+        words += [f"run {part}" for part in numbers]
+    return " ".join(words)
+
+
+def baseline_failed(grid: Cells, cell: str, name: str) -> bool:
+    """Whether a baseline was wrong or did not compile there, so that there is nothing to compare with."""
+    return any(
+        row["implementation"] == name and not row["gate"]["passed"] and label(tuple(row[k] for k in CELL)) == cell
+        for row in grid.where(metric="none").rows
+    )
