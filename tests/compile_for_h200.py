@@ -27,6 +27,7 @@ TYPES = {
     torch.float16: "*fp16",
     torch.bool: "*i1",
     torch.uint8: "*u8",
+    torch.int64: "*i64",
 }
 SIZES = ((3, 9), (16, 64), (2, 1))
 

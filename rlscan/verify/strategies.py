@@ -33,7 +33,10 @@ FLAGGED_BY_END = ("eligibility_traces", "prefix_sum")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 NONE, TERMINATED, TRUNCATED, BOTH = range(4)
 # no tile has fewer runs than threads: Triton 3.6 fails to compile some of those
-TILES = (None, Tile(16, 4, 1, run=2), Tile(16, 8, 1, actions=2), Tile(16, 16, 1, run=8), Tile(8, 8, 2, run=1))
+TILES = (
+    *(None, Tile(16, 4, 1, run=2), Tile(16, 8, 1, actions=2), Tile(16, 16, 1, run=8), Tile(8, 8, 2, run=1)),
+    *(Tile(16, 4, 1, run=2, group=2), Tile(16, 8, 1, group=2), Tile(32, 4, 1, actions=2, run=4, group=4)),
+)
 EDGES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)  # around the tiles' sizes
 
 

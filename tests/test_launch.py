@@ -1,0 +1,182 @@
+"""Plans and launches: what a plan keeps, time split over programs, and what `explain` says."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from misuse import every_estimator, valid
+
+import rlscan
+from rlscan.engine import Tile, forced, plan
+from rlscan.engine.tiles import WARP, choose_tile
+from rlscan.verify.compare import compare
+from rlscan.verify.strategies import ESTIMATORS, Setup, fill
+
+SPLITS = (Tile(16, 4, 1, run=2, group=2), Tile(32, 4, 1, actions=2, run=4, group=4), Tile(16, 2, 1, run=1, group=16))
+
+
+# Plans
+
+
+@every_estimator
+def test_a_plan_outlives_the_tensors_of_its_calls(estimator: str) -> None:
+    arguments = valid(estimator)
+    results = getattr(rlscan, estimator)(**arguments)
+    watched = [weakref.ref(x) for x in (*arguments.values(), *([results] if torch.is_tensor(results) else results))
+               if torch.is_tensor(x)]  # fmt: skip
+    del arguments, results
+    gc.collect()
+    assert not any(reference() is not None for reference in watched)
+
+
+CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "nothing": lambda x: x.clone(),
+    "alignment": lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape),
+    "strides": lambda x: x.mT.contiguous().mT,
+    "dtype": lambda x: x.double(),
+    "a view": lambda x: torch.stack([x, x], -1)[..., 0],
+    "inference mode": lambda x: torch.inference_mode()(lambda y: y.clone())(x),
+    "a parameter": lambda x: torch.nn.Parameter(x, requires_grad=False),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("check", ["PyTorch's", "our own"])
+def test_a_call_that_differs_from_the_last_one(estimator: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of change, after a call that it must not be taken for, and back again."""
+    if check == "our own":
+        monkeypatch.setattr(plan, "TensorGuards", None)
+    monkeypatch.setattr(plan, "_plans", {})
+    monkeypatch.setattr(plan, "_recent", {})
+    function = getattr(rlscan, estimator)
+    arguments = valid(estimator)
+    name = next(name for name, x in arguments.items() if torch.is_tensor(x) and x.ndim == 2)
+    wanted = as_tuple(function(**arguments))
+    for change in (*CHANGES.values(), *reversed(CHANGES.values())):
+        got = as_tuple(function(**{**arguments, name: change(arguments[name])}))
+        for a, b in zip(got, wanted, strict=True):
+            torch.testing.assert_close(a.to(b.dtype), b, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ValueError, match=f"{name} has shape|should be"):
+        function(**{**arguments, name: arguments[name][:, 1:]})
+
+
+@every_estimator
+def test_the_same_tensor_twice(estimator: str) -> None:
+    arguments = valid(estimator)
+    names = [name for name, x in arguments.items() if torch.is_tensor(x) and x.ndim == 2 and x.is_floating_point()]
+    same = {**arguments, **{name: arguments[names[0]] for name in names}}
+    copies = {**same, **{name: same[name].clone() for name in names}}
+    for _ in range(2):
+        for a, b in zip(as_tuple(getattr(rlscan, estimator)(**same)),
+                        as_tuple(getattr(rlscan, estimator)(**copies)), strict=True):  # fmt: skip
+            assert torch.equal(a, b)
+
+
+def as_tuple(results: Any) -> tuple[torch.Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+# Time split over programs
+
+
+@every_estimator
+@pytest.mark.parametrize("layout", ["NT", "TN"])
+def test_split_time_is_the_definition(estimator: str, layout: str, path: tuple[str, str]) -> None:
+    name, device = path
+    if name == "portable":
+        pytest.skip("the portable path has no programs")
+    rng = np.random.default_rng(0)
+    for steps, split in ((3, SPLITS[0]), (9, SPLITS[0]), (31, SPLITS[1]), (40, SPLITS[2])):
+        for density in (0.0, 0.15):
+            pattern = np.where(rng.random((2, steps)) < density, rng.integers(1, 4, (2, steps)), 0).astype(np.int8)
+            setup = Setup(estimator, layout=layout, tile=split, actions=2 if estimator == "retrace" else 0)
+            for exact in (True, False):
+                compare(fill(setup, pattern, rng, exact=exact), exact=exact, device=device, path=name)
+
+
+def test_split_time_in_float64_and_with_nan(path: tuple[str, str]) -> None:
+    name, device = path
+    if name == "portable":
+        pytest.skip("the portable path has no programs")
+    rng = np.random.default_rng(1)
+    for estimator in ESTIMATORS:
+        for dtype, hazard in (("float64", False), ("float64", True), ("float32", True)):
+            pattern = np.where(rng.random((2, 23)) < 0.1, 1, 0).astype(np.int8)
+            example = fill(Setup(estimator, dtype=dtype, tile=SPLITS[0]), pattern, rng, exact=True, hazard=hazard)
+            compare(example, exact=True, device=device, path=name)
+
+
+def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
+    """A NaN whose bits are those of an empty word is still a NaN to the programs that wait for it."""
+    name, device = path
+    if name == "portable":
+        pytest.skip("the portable path has no programs")
+    for integer, floating, bits in ((torch.int32, torch.float32, 0x7FF8ABCD),
+                                    (torch.int32, torch.float32, 0x7FC0ABCD),
+                                    (torch.int64, torch.float64, 0x7FF8ABCD7FC0ABCD)):  # fmt: skip
+        nan = torch.full((1, 12), bits, dtype=integer).view(floating).to(device)
+        with forced(name, SPLITS[0]):
+            got = rlscan.linear_scan(nan, nan)
+        assert got.isnan().all()
+
+
+# Tiles
+
+
+@pytest.mark.parametrize("time_is_contiguous", [True, False])
+def test_every_tile_has_a_run_for_every_thread(time_is_contiguous: bool) -> None:
+    for rows in (1, 2, 31, 512, 1023, 1024, 4096, 70000):
+        if rows == 1 and not time_is_contiguous:
+            continue
+        for steps in (1, 2, 3, 8, 17, 32, 33, 64, 100, 128, 129, 300, 4096, 2**24):
+            for loads, results, actions, wide in ((2, 1, 0, False), (3, 2, 0, False), (5, 2, 0, True), (4, 1, 4, False),
+                                                  (4, 1, 18, False), (4, 1, 3, True), (4, 1, 1, False)):  # fmt: skip
+                tile = choose_tile(rows, steps, time_is_contiguous=time_is_contiguous, loads=loads, results=results,
+                                   actions=actions, wide=wide)  # fmt: skip
+                assert tile.warps >= 1
+                assert tile.steps % tile.run == 0
+                assert tile.rows * (tile.steps // tile.run) >= WARP * tile.warps, (rows, steps, tile)
+                assert all(x & (x - 1) == 0 for x in vars(tile).values())
+
+
+# explain
+
+
+@every_estimator
+def test_explain_says_what_ran(estimator: str) -> None:
+    arguments = valid(estimator)
+    with forced("portable"):
+        said = rlscan.explain(getattr(rlscan, estimator), **arguments)
+    assert (said.estimator, said.path, said.tile) == (estimator, "portable", None)
+    first = next(iter(arguments.values()))
+    assert (said.rows, said.steps) == tuple(first.shape)
+    given = sum(x.numel() * x.element_size() for x in arguments.values() if torch.is_tensor(x))
+    assert said.bytes_read <= given
+    results = 2 if estimator in ("gae", "vtrace") else 1
+    assert said.bytes_written == results * first.numel() * first.element_size()
+    assert estimator in str(said)
+
+
+def test_explain_names_the_tile_and_the_programs(path: tuple[str, str]) -> None:
+    name, device = path
+    if name == "portable":
+        pytest.skip("the portable path has no tiles")
+    tile = Tile(16, 4, 1, run=2, group=2)
+    inputs, ends = torch.ones(3, 9, device=device), torch.zeros(3, 9, device=device)
+    for each, programs, scratch in ((tile, 3, 8 * 3 * (3 + 2)), (replace(tile, group=0), 1, 0)):
+        with forced(name, each):
+            said = rlscan.explain(rlscan.prefix_sum, inputs, ends)
+        assert (said.path, said.tile, said.programs, said.scratch_bytes) == (name, each, programs, scratch)
+        assert "4 steps" in str(said)
+        assert (said.registers is not None) == (name == "triton")
+
+
+def test_explain_refuses_what_is_no_estimator() -> None:
+    for function in (torch.cumsum, len, rlscan.explain, lambda: None):
+        with pytest.raises(TypeError, match="it should be an estimator of rlscan"):
+            rlscan.explain(function)
