@@ -16,7 +16,8 @@ STAMP := $(if $(VENV),$(VENV),build)/installed.stamp
 PY := $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
 PIP := $(PY) -m pip --disable-pip-version-check --quiet install
 RLSCAN := $(PY) -m rlscan.cli
-PYTEST = $(PY) -m pytest -n $(JOBS) --dist worksteal
+# one process where pytest-xdist is not installed
+PYTEST = $(PY) -m pytest $$($(PY) -c 'import xdist' 2>/dev/null && printf '%s' '-n $(JOBS) --dist worksteal')
 GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmark-columns=min,median,rounds
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -59,13 +60,14 @@ format: $(STAMP) ## formats and sorts imports
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
 
-gpu: JOBS = 8 # all of them on one GPU
-gpu: $(STAMP) ## every test and the verification on compiled kernels (without a venv: make gpu VENV=)
+# all of them on one GPU, and they share what they compile
+gpu: JOBS = 16
+gpu: $(STAMP) ## the tests and the verification of compiled kernels (without a venv: make gpu VENV=)
 	@$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || \
 		{ echo "PyTorch sees no GPU here: make test is what runs without one" >&2; exit 1; }
-	env -u TRITON_INTERPRET $(ONE_THREAD) $(PYTEST)
+	env -u TRITON_INTERPRET $(ONE_THREAD) $(PYTEST) -m gpu
 	@mkdir -p $(dir $(CERTIFICATE))
-	env -u TRITON_INTERPRET $(RLSCAN) verify --device cuda --examples $(EXAMPLES) --json $(CERTIFICATE)
+	env -u TRITON_INTERPRET $(RLSCAN) verify --device cuda --examples $(EXAMPLES) --jobs $(JOBS) --json $(CERTIFICATE)
 
 reproduce: $(STAMP) ## verify, then measure and render the tables that this machine can, then an example on real rollouts
 	$(RLSCAN) reproduce

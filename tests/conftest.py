@@ -16,9 +16,10 @@ from rlscan import language  # after the mode
 WITHOUT_GPU = "NOT RUN: a claim about compiled kernels on a GPU"
 
 
-@pytest.fixture(
-    scope="session", params=[("portable", "cpu"), ("interpreter", "cpu"), ("triton", "cuda")], ids=lambda p: p[0]
-)
+PATHS = [("portable", "cpu"), ("interpreter", "cpu"), pytest.param(("triton", "cuda"), marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(scope="session", params=PATHS, ids=lambda p: p[0])
 def path(request: pytest.FixtureRequest) -> tuple[str, str]:
     """A way to run and the device it runs on."""
     name, device = request.param

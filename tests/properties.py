@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -47,30 +48,32 @@ def law(
     where: Callable[[Setup], bool] = lambda setup: True,
     when: Callable[[Example], bool] = lambda example: True,
     **changes: Any,
-) -> Callable[[Callable[[Path, Draw], None]], Callable[[Path], None]]:
-    """The test as a property of these estimators on every path, of setups with `changes` made, where and when said.
+) -> Callable[[Callable[[Path, Draw], None]], Callable[[Path, str], None]]:
+    """The test as a property on every path of each of these estimators, of setups with `changes` made, where and when
+    said.
 
     Derandomised: a run says the same twice.
     """
 
-    def decorate(test: Callable[[Path, Draw], None]) -> Callable[[Path], None]:
-        def holds_on(path: Path) -> None:
+    def decorate(test: Callable[[Path, Draw], None]) -> Callable[[Path, str], None]:
+        # an estimator by itself: on a GPU it is many compilations, which processes can share
+        @pytest.mark.parametrize("estimator", estimators)
+        def holds_on(path: Path, estimator: str) -> None:
             def holds(draw: Draw) -> None:
                 test(path, draw)
 
             name, count = path[0], max(AT_LEAST[path[0]], EXAMPLES[path[0]] // len(estimators))
-            for estimator in estimators:
-                holds.__name__ = f"{test.__name__}_{estimator}"
-                choices = [
-                    replace(setup, **changes)
-                    for setup in setups(estimator, KINDS, 0, dtypes)
-                    if where(setup) and math.prod(setup.features) <= FEATURES[name]
-                ]
-                draws = [
-                    st.builds(Draw, st.just(kind), examples(choices, kind, STEPS[name]).filter(when), SEEDS)
-                    for kind in exact
-                ]
-                profile(count)(given(st.one_of(draws))(holds))()
+            holds.__name__ = f"{test.__name__}_{estimator}"
+            choices = [
+                replace(setup, **changes)
+                for setup in setups(estimator, KINDS, 0, dtypes)
+                if where(setup) and math.prod(setup.features) <= FEATURES[name]
+            ]
+            draws = [
+                st.builds(Draw, st.just(kind), examples(choices, kind, STEPS[name]).filter(when), SEEDS)
+                for kind in exact
+            ]
+            profile(count)(given(st.one_of(draws))(holds))()
 
         holds_on.__name__, holds_on.__doc__ = test.__name__, test.__doc__
         return holds_on

@@ -15,9 +15,12 @@ from rlscan.verify.compare import call, expect
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 from rlscan.verify.tolerance import assert_exact
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or language.INTERPRETED, reason=f"{WITHOUT_GPU}; there is none here"
-)
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or language.INTERPRETED, reason=f"{WITHOUT_GPU}; there is none here"
+    ),
+]
 
 
 @pytest.mark.parametrize("time_dim", [-1, 0])

@@ -30,7 +30,7 @@ LIMIT, NUM_ENVS = 16, 6
 LENGTHS = (50, 30, 21, 1, 38)  # of the windows; in all 50 = 3·17-1, 80 = 5·16, 101 = 6·17-1, 102 = 6·17, 140 steps
 NAMES = ("CartPole-v1", "Pendulum-v1")
 MODES = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)
-DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.gpu)) if torch.cuda.is_available() else ("cpu",)
 Numbers = list[float]
 
 rollouts_of = pytest.mark.parametrize(("name", "mode"), [(name, mode) for name in NAMES for mode in MODES])

@@ -131,6 +131,7 @@ def test_make_sets_up_first_and_ends_with_what_was_asked(tmp_path: Path) -> None
     assert steps("reproduce", f"VENV={tmp_path}/venv")[-1].endswith("examples/gymnasium_gae.py")
     bare = steps("gpu", "VENV=", "PYTHON=some-python")
     assert all("venv" not in step for step in bare)
+    assert any("-m pytest" in step and step.endswith("-m gpu") for step in bare)
     assert "some-python -m rlscan.cli verify --device cuda" in bare[-1]
 
 

@@ -62,6 +62,7 @@ def test_baselines_are_right_at_every_density_of_boundaries(
             assert verdict.passed, (scan.__name__, seed, verdict)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT RUN: the compiled baselines are a GPU's")
 @pytest.mark.parametrize("name", ["doubling", "associative"])
 @pytest.mark.parametrize("estimator", ["gae", "prefix_sum"])

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,20 @@ class Outcome:
     seconds: float = 0.0
 
 
+def together(outcomes: Sequence[Outcome]) -> Outcome:
+    """One run's outcome from those of its parts; the first part that failed, or tried nothing, fails the run."""
+    return Outcome(
+        cases=sum(outcome.cases for outcome in outcomes),
+        share=max(outcome.share for outcome in outcomes),
+        error=next((outcome.error or "nothing was tried" for outcome in outcomes if failed(outcome)), None),
+        seconds=sum(outcome.seconds for outcome in outcomes),
+    )
+
+
+def failed(outcome: Outcome) -> bool:
+    return bool(outcome.error) or not outcome.cases
+
+
 def fuzz(
     estimator: str,
     *,
@@ -42,16 +56,23 @@ def fuzz(
     kinds_of_call: int = 64,
     max_steps: int = 40,
     shrink: bool = True,
+    part: int = 0,
+    parts: int = 1,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
-    """`count` random examples over `kinds_of_call` setups: bit for bit on dyadic data, or within the a-priori bound."""
+    """`count` random examples over `kinds_of_call` setups: bit for bit on dyadic data, or within the a-priori bound.
+
+    One of several `parts` has its share of the setups and of the examples, and draws its own; all of them together
+    have every setup, and `count` examples or a few more.
+    """
     outcome = Outcome()
     failing: list[Example] = []
-    choices = setups(estimator, kinds_of_call, seed)
+    choices = setups(estimator, kinds_of_call, seed)[part::parts]
 
-    @with_seed(seed)
+    # a text, for whole numbers of more than 32 bits can seed Python's generator alike
+    @with_seed(f"{seed}, part {part} of {parts}" if parts > 1 else seed)
     @settings(
-        max_examples=count,
+        max_examples=-(-count // parts),
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

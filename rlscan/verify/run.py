@@ -6,12 +6,13 @@ import concurrent.futures
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import language
 from .environment import environment
+from .fuzz import Outcome, exhaust, failed, fuzz, together
 from .strategies import ESTIMATORS
 
 EXHAUSTIVE_STEPS = {"portable": 5, "interpreter": 4, "triton": 5}
@@ -19,6 +20,10 @@ EXHAUSTIVE_STEPS = {"portable": 5, "interpreter": 4, "triton": 5}
 INTERPRETER_SHARE = 8
 FAULT_EXAMPLES = 500
 GPU_SETUPS = 12  # every kind of call is some compilations
+GPU_PARTS = 6  # jobs that a claim about compiled kernels is cut into: what one kernel after the other would take long
+FUZZED = ("exhaustive", "exact", "bounded")
+# in the order of what they compile
+SLOWEST = ("all", "engine", "vtrace", "discounted_returns", "td_lambda", "retrace", "linear_scan", "gae")
 
 
 @dataclass
@@ -41,6 +46,18 @@ class Job:
     device: str
     count: int
     seed: int
+    part: int = 0
+    parts: int = 1
+
+    @property
+    def whole(self) -> "Job":
+        """What it is a part of."""
+        return replace(self, part=0)
+
+    @property
+    def title(self) -> str:
+        which = f", part {self.part + 1} of {self.parts}" if self.parts > 1 else ""
+        return f"{self.kind} {self.estimator} {self.path}{which}"
 
 
 def paths(device: str) -> list[tuple[str, str]]:
@@ -54,11 +71,13 @@ def paths(device: str) -> list[tuple[str, str]]:
 
 
 def jobs(device: str, count: int, seed: int) -> Iterator[Job]:
-    for kind in ("exhaustive", "exact", "bounded"):
+    for kind in FUZZED:
         for path, where in paths(device):
             share = max(1, count // INTERPRETER_SHARE) if path == "interpreter" else count
+            parts = GPU_PARTS if path == "triton" and kind != "exhaustive" else 1
             for estimator in ESTIMATORS:
-                yield Job(kind, estimator, path, where, share, seed)
+                for part in range(parts):
+                    yield Job(kind, estimator, path, where, share, seed, part, parts)
     for path, where in paths(device):
         yield Job("cases", "all", path, where, 0, seed)
     kernel_path = "triton" if device.startswith("cuda") else "interpreter"
@@ -67,8 +86,20 @@ def jobs(device: str, count: int, seed: int) -> Iterator[Job]:
         yield Job("faults", "engine", kernel_path, device, FAULT_EXAMPLES, seed)
 
 
-def work(job: Job) -> list[Claim]:
-    """One job, in a process of its own."""
+def slowest_first(planned: Iterable[Job]) -> list[Job]:
+    """The order to start jobs in, so that no process is left alone with a long one at the end."""
+
+    def rank(job: Job) -> tuple[bool, bool, bool, int]:
+        # these run the kernels of the exact ones, which are in Triton's cache by then
+        compiled_before = (job.kind, job.path) == ("bounded", "triton")
+        estimator = SLOWEST.index(job.estimator) if job.estimator in SLOWEST else len(SLOWEST)
+        return compiled_before, job.path == "portable", job.parts == 1, estimator
+
+    return sorted(planned, key=rank)
+
+
+def work(job: Job) -> Outcome | list[Claim]:
+    """One job, in a process of its own: a part of a claim that is fuzzed, or whole claims."""
     import warnings
 
     import torch
@@ -90,22 +121,32 @@ def work(job: Job) -> list[Claim]:
         return [Claim(name, "cases", checks, verdict(not errors), time.perf_counter() - start, detail)]
     if job.kind == "faults":
         return [fault_claim(fault, job) for fault in faults_on(job)]
-    from .fuzz import exhaust, fuzz
-
     if job.kind == "exhaustive":
-        steps = EXHAUSTIVE_STEPS[job.path]
-        outcome = exhaust(job.estimator, steps=steps, seed=job.seed, **where)
-        detail = f"every boundary pattern up to {steps} steps, every option"
-    else:
-        exact = job.kind == "exact"
-        kinds = GPU_SETUPS if job.path == "triton" else 256
-        most = 18 if job.path == "interpreter" else 40
-        outcome = fuzz(
-            job.estimator, exact=exact, count=job.count, seed=job.seed, kinds_of_call=kinds, max_steps=most, **where
-        )
-        detail = "bit for bit" if exact else f"at most {outcome.share:.3f} of the a-priori bound"
+        return exhaust(job.estimator, steps=EXHAUSTIVE_STEPS[job.path], seed=job.seed, **where)
+    return fuzz(
+        job.estimator,
+        exact=job.kind == "exact",
+        count=job.count,
+        seed=job.seed,
+        kinds_of_call=GPU_SETUPS if job.path == "triton" else 256,
+        max_steps=18 if job.path == "interpreter" else 40,
+        part=job.part,
+        parts=job.parts,
+        **where,
+    )
+
+
+def fuzz_claim(job: Job, outcomes: list[Outcome]) -> Claim:
+    """The one claim that all parts of a job are about; its seconds are those of all processes together."""
+    outcome = together(outcomes)
+    details = {
+        "exhaustive": f"every boundary pattern up to {EXHAUSTIVE_STEPS[job.path]} steps, every option",
+        "exact": "bit for bit",
+        "bounded": f"at most {outcome.share:.3f} of the a-priori bound",
+    }
     name = f"{job.estimator} is its definition, {job.path}"
-    return [Claim(name, job.kind, outcome.cases, verdict(not outcome.error), outcome.seconds, outcome.error or detail)]
+    detail = outcome.error or details[job.kind]
+    return Claim(name, job.kind, outcome.cases, verdict(not outcome.error), outcome.seconds, detail)
 
 
 def faults_on(job: Job) -> list[Any]:
@@ -145,31 +186,42 @@ def prove(progress: Callable[[str], None]) -> list[Claim]:
     return claims
 
 
+def result_of(future: "concurrent.futures.Future[Outcome | list[Claim]]", job: Job) -> Outcome | list[Claim]:
+    """A job that dies is a failure of its claim, not the end of the run."""
+    try:
+        return future.result()
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        if job.kind in FUZZED:
+            return Outcome(error=what)
+        return [Claim(f"{job.estimator}, {job.path}", job.kind, 0, "FAIL", 0.0, what)]
+
+
 def verify(
     *, device: str, examples: int, seed: int, processes: int, progress: Callable[[str], None] = lambda line: None
 ) -> dict[str, Any]:
     """Runs everything and returns the certificate."""
     start = time.perf_counter()
-    # the kernels' paths are the slow ones: first, so that no process is left alone with one at the end
-    planned = sorted(jobs(device, examples, seed), key=lambda job: job.path == "portable")
+    planned = slowest_first(jobs(device, examples, seed))
     claims: list[Claim] = []
+    outcomes: dict[Job, dict[int, Outcome]] = {}
     # spawned: a forked child could not use the GPU; proofs run here meanwhile
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(work, job): job for job in planned}
         claims += prove(progress)
         for number, future in enumerate(concurrent.futures.as_completed(running), 1):
             job = running[future]
-            try:
-                found = future.result()
-            except Exception as error:  # a job that dies is a failure of its claim, not the end of the run
-                found = [
-                    Claim(f"{job.estimator}, {job.path}", job.kind, 0, "FAIL", 0.0, f"{type(error).__name__}: {error}")
-                ]
-            claims += found
-            bad = sum(claim.verdict == "FAIL" for claim in found)
-            progress(
-                f"[{number}/{len(planned)}] {job.kind} {job.estimator} {job.path}{f': {bad} FAILED' if bad else ''}"
-            )
+            found = result_of(future, job)
+            if isinstance(found, Outcome):
+                bad = int(failed(found))
+                parts = outcomes.setdefault(job.whole, {})
+                parts[job.part] = found
+                if len(parts) == job.parts:
+                    claims.append(fuzz_claim(job, [parts[part] for part in sorted(parts)]))
+            else:
+                bad = sum(claim.verdict == "FAIL" for claim in found)
+                claims += found
+            progress(f"[{number}/{len(planned)}] {job.title}{f': {bad} FAILED' if bad else ''}")
     order = ("proof", "exhaustive", "exact", "bounded", "cases", "faults")
     claims.sort(key=lambda claim: (order.index(claim.kind), claim.claim))
     if not any(path == "triton" for path, _ in paths(device)):
