@@ -68,23 +68,32 @@ def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, .
 
 
 def plan() -> Iterator[tuple[Case, list[Tile]]]:
-    few = [*rows_in_time((4, 8, 16), (1,), (0, 128)), *rows_in_time((8, 16), (4,), (0,))]
-    for shape in ((64, 512), (256, 1024), (512, 2048), (512, 4096), (1024, 4096), (128, 4096), (64, 65536)):
+    few = [*rows_in_time((4, 8, 16), (1,), (0, 32)), *rows_in_time((8, 16), (4,), (0,))]
+    for shape in (
+        (64, 512),
+        (256, 1024),
+        (512, 2048),
+        (512, 4096),
+        (1024, 4096),
+        (2048, 4096),
+        (128, 4096),
+        (64, 65536),
+    ):
         yield Case("gae", *shape), few
     for shape in ((1, 131072), (1, 2**24), (16, 2**20)):
-        yield Case("gae", *shape), rows_in_time((4, 8, 16), (1, 2), (32, 64, 128, 256))
-    for estimator in ("vtrace", "eligibility_traces"):
-        yield Case(estimator, 1, 2**24), rows_in_time((4, 8, 16), (1,), (32, 64, 128, 256))
+        yield Case("gae", *shape), rows_in_time((8, 16, 32), (1,), (16, 32, 64))
+    for estimator in ("vtrace", "td_lambda", "discounted_returns", "eligibility_traces"):
+        yield Case(estimator, 1, 2**24), rows_in_time((8, 16, 32), (1,), (16, 32, 64))
     for actions in (4, 18):
-        few = rows_in_time((1, 2, 4), (1,), (0, 64, 128), 4 if actions == 4 else 2)
+        few = rows_in_time((2, 4, 8), (1,), (0, 16, 32, 64), 4 if actions == 4 else 2)
         for shape in ((512, 4096), (64, 65536), (1, 2**22)):
-            yield Case("retrace", *shape, actions=actions), few[3 * (shape[0] == 1) :]
+            yield Case("retrace", *shape, actions=actions), [tile for tile in few if tile.group or shape[0] > 1]
         for shape in ((4096, 128), (16384, 512)):
             yield Case("retrace", *shape, actions=actions), rows_in_time((1, 2, 4), (1,), (0,), few[0].actions)
     for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
         yield Case("gae", *shape), rows_together(1 << (shape[1] - 1).bit_length(), (8, 16), (1, 4))
         yield Case("gae", *shape, layout="TN"), time_major((16, 32), (8, 16, 32, 64, 128), (8, 16))
-    split = [tile for group in (0, 64, 128) for tile in (Tile(16, 64, 2, 1, 16, group), Tile(16, 32, 1, 1, 16, group))]
+    split = [tile for g in (0, 16, 32) for tile in (Tile(16, 64, 2, 1, 16, g), Tile(16, 32, 1, 1, 16, g))]
     yield Case("gae", 16, 65536, layout="TN"), split
     for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "prefix_sum"):
         for truncated in (False, True) if estimator != "prefix_sum" else (False,):

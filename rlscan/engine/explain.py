@@ -59,18 +59,18 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     Raises:
         What the call itself raises; TypeError if `function` is not an estimator of rlscan.
 
-    >>> import torch, rlscan
+    >>> import torch
+    >>> import rlscan
     >>> inputs, ends = torch.zeros(4, 16), torch.zeros(4, 16, dtype=torch.bool)
     >>> rlscan.explain(rlscan.prefix_sum, inputs, ends).bytes_read
     320
     """
     import rlscan
 
-    known = [name for name in rlscan.__all__ if getattr(rlscan, name) is function]
-    plans = remembered(lambda: function(*args, **kwargs)) if known else []
-    if len(plans) != 1:
+    if function is explain or not any(getattr(rlscan, name) is function for name in rlscan.__all__ if name.islower()):
         raise TypeError(f"function is {function!r}; it should be an estimator of rlscan, such as rlscan.gae")
-    return of_plan(plans[0])
+    (plan,) = remembered(lambda: function(*args, **kwargs))
+    return of_plan(plan)
 
 
 def of_plan(plan: Plan) -> Explanation:

@@ -9,7 +9,7 @@ positions 0 … RUN - 1 within a run stand for ascending time.
 
 Where rows are few (SPLIT), each tile is a program of its own. It publishes what its tile does to x as a pair, waits for
 the pairs of the tiles behind it, and folds them in an order that does not depend on who was first: same input, same
-bits. Tiles are folded in groups, so that a program waits for one group of tiles and one pair per group behind that.
+bits. Tiles are folded in groups and those again in groups, so that a program has few pairs to wait for.
 """
 
 from ..affine import apply, combine, weighted
@@ -195,36 +195,57 @@ def carry_into_tile(
     rows,
     words,
     GROUP: tl.constexpr,
+    LEVELS: tl.constexpr,
     TIME_AXIS: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
     """x behind tile i, whose pair is (alpha, beta), from x behind tile 0 and what the tiles between do to it.
 
-    `words` holds the pairs of all tiles, row by row, then the pairs of all groups of GROUP tiles.
+    `words` holds the pairs of all tiles, row by row; with 2 LEVELS then those of all groups of GROUP tiles; with 3 then
+    those of all GROUPs of groups, "blocks". A program folds the blocks before its own, in its block the groups before
+    its own, and in its group the tiles before its own.
     """
     exists = row < rows
     groups = tl.cdiv(tiles, GROUP)
     group = i // GROUP
+    block = group // GROUP
     tile_number = row * tiles
     group_number = rows * tiles + row * groups
+    block_number = rows * (tiles + groups) + row * tl.cdiv(groups, GROUP)
     publish(words, tile_number + i, alpha, beta, exists)
-    member = tl.expand_dims(tl.arange(0, GROUP), 1 - TIME_AXIS)
-    if i % GROUP == GROUP - 1:
-        number = tile_number + group * GROUP + member
-        alpha_group, beta_group = fold_published(words, number, member < GROUP - 1, exists, TIME_AXIS, DTYPE)
-        alpha_group, beta_group = combine(alpha_group, beta_group, alpha, beta)
-        publish(words, group_number + group, alpha_group, beta_group, exists)
-    recent = tl.maximum(
-        group - GROUP, 0
-    )  # groups before it are folded GROUP at a time, those from it on with the tiles
-    for first in range(0, recent, GROUP):
-        wanted = first + member < recent
-        alpha, beta = fold_published(words, group_number + first + member, wanted, exists, TIME_AXIS, DTYPE)
-        carry = apply(alpha, beta, carry)
-    place = tl.expand_dims(tl.arange(0, 2 * GROUP), 1 - TIME_AXIS)
-    is_group = place < GROUP
-    number = tl.where(is_group, group_number + recent + place, tile_number + (group - 1) * GROUP + place)
-    wanted = tl.where(is_group, recent + place < group, (group - 1) * GROUP + place < i)
+    place = tl.expand_dims(tl.arange(0, GROUP), 1 - TIME_AXIS)
+    if LEVELS > 1:
+        if i % GROUP == GROUP - 1:  # the last of a group tells of the group
+            number = tile_number + group * GROUP + place
+            alpha_a, beta_a = fold_published(words, number, place < GROUP - 1, exists, TIME_AXIS, DTYPE)
+            alpha_group, beta_group = combine(alpha_a, beta_a, alpha, beta)
+            publish(words, group_number + group, alpha_group, beta_group, exists)
+            if LEVELS > 2:
+                if group % GROUP == GROUP - 1:
+                    number = group_number + block * GROUP + place
+                    alpha_a, beta_a = fold_published(words, number, place < GROUP - 1, exists, TIME_AXIS, DTYPE)
+                    alpha_block, beta_block = combine(alpha_a, beta_a, alpha_group, beta_group)
+                    publish(words, block_number + block, alpha_block, beta_block, exists)
+    if LEVELS == 1:
+        number = tile_number + place
+        wanted = place < i
+    elif LEVELS == 2:
+        place = tl.expand_dims(tl.arange(0, 2 * GROUP), 1 - TIME_AXIS)
+        number = tl.where(place < GROUP, group_number + place, tile_number + (group - 1) * GROUP + place)
+        wanted = tl.where(place < GROUP, place < group, (group - 1) * GROUP + place < i)
+    else:
+        recent = tl.maximum(block - GROUP, 0)  # blocks before it are folded GROUP at a time, beforehand
+        for first in range(0, recent, GROUP):
+            wanted = first + place < recent
+            alpha, beta = fold_published(words, block_number + first + place, wanted, exists, TIME_AXIS, DTYPE)
+            carry = apply(alpha, beta, carry)
+        place = tl.expand_dims(tl.arange(0, 4 * GROUP), 1 - TIME_AXIS)
+        in_group = (group - 2) * GROUP + place
+        in_block = (block - 1) * GROUP + place
+        number = tl.where(place < 2 * GROUP, group_number + in_block, tile_number + in_group)
+        number = tl.where(place < GROUP, block_number + recent + place, number)
+        wanted = tl.where(place < 2 * GROUP, in_block < group, in_group < i)
+        wanted = tl.where(place < GROUP, recent + place < block, wanted)
     alpha, beta = fold_published(words, number, wanted, exists, TIME_AXIS, DTYPE)
     return apply(alpha, beta, carry)
 
@@ -258,6 +279,7 @@ def affine_scan_kernel(
     EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
     SPLIT: tl.constexpr,  # tiles in a group, where each tile is a program; 0 where a program walks over all tiles
+    LEVELS: tl.constexpr,  # of groups
     DTYPE: tl.constexpr,
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1
@@ -392,7 +414,9 @@ def affine_scan_kernel(
         if SPLIT:
             tile_alpha = tl.sum(tl.where(is_last_run, run_alpha, 0.0), TIME_AXIS, keep_dims=True)
             tile_beta = tl.sum(tl.where(is_last_run, run_beta, 0.0), TIME_AXIS, keep_dims=True)
-            carry = carry_into_tile(tile_alpha, tile_beta, carry, i, tiles, row, rows, words, SPLIT, TIME_AXIS, DTYPE)
+            carry = carry_into_tile(
+                tile_alpha, tile_beta, carry, i, tiles, row, rows, words, SPLIT, LEVELS, TIME_AXIS, DTYPE
+            )
         run_x = apply(run_alpha, run_beta, carry)
 
         behind = from_run_behind(run_x, carry, TIME_AXIS)  # x one step behind the step at hand

@@ -16,6 +16,7 @@ from .spec import Kind, Role, Spec
 from .tiles import Tile, choose_tile
 
 runtime = triton.knobs.runtime
+_address = torch.Tensor.data_ptr
 
 
 class Launch:
@@ -45,7 +46,7 @@ class Launch:
         sizes = window.rows or (1,)
         layouts: list[tuple[int, ...]] = []  # row strides..., time stride; one entry for all tensors that share it
 
-        def group(view: torch.Tensor, role: Role) -> int:
+        def group_of(view: torch.Tensor, role: Role) -> int:
             layout = (*view.stride(), 0) if role is Role.ROW else view.stride()[: len(sizes) + 1]
             if layout not in layouts:
                 layouts.append(layout)
@@ -57,15 +58,15 @@ class Launch:
             for k, source in enumerate(sources)
             if source >= 0 and self.kinds[k] not in (Kind.SCALAR, Kind.CELL)
         }
-        groups = tuple(group(views[k], roles[sources[k]]) if k in views else 0 for k in range(len(sources)))
+        groups = tuple(group_of(views[k], roles[sources[k]]) if k in views else 0 for k in range(len(sources)))
         outputs = [window.view(Role.DATA, result) for result in results]
-        output_groups = tuple(group(view, Role.DATA) for view in outputs)
+        output_groups = tuple(group_of(view, Role.DATA) for view in outputs)
         actions, alignment, policy_group, action_strides = 0, 1, 0, (0, 0)
         reached = [*views.values(), *outputs]
         if policy >= 0:
             probabilities = window.view(Role.ACTIONS, arguments[policy])
             values = next(views[k] for k in views if self.kinds[k] == Kind.EXPECTATION)
-            policy_group = group(probabilities, Role.ACTIONS)
+            policy_group = group_of(probabilities, Role.ACTIONS)
             actions = probabilities.shape[-1]
             action_strides = (values.stride(-1), probabilities.stride(-1))
             if action_strides == (1, 1):
@@ -79,16 +80,19 @@ class Launch:
             rows,
             window.steps,
             time_is_contiguous=time_is_contiguous,
+            reverse=spec.reverse,
             loads=sum(kind in (Kind.VALUE, Kind.NEXT, Kind.FLAG, Kind.PREVIOUS_FLAG) for kind in self.kinds),
-            results=len(results),
+            weight=len(self.kinds) - 1,
             actions=actions,
             wide=double,
         )
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
-        tiles_in_group = self.tile.group if tiles > 1 else 0
-        self.grid = (tiles, blocks, 1) if tiles_in_group else (blocks, 1, 1)
-        words = (2 if double else 1) * rows * (tiles + -(-tiles // tiles_in_group)) if tiles_in_group else 0
-        self.words = words
+        group = self.tile.group if tiles > 1 else 0
+        self.grid = (tiles, blocks, 1) if group else (blocks, 1, 1)
+        levels = [tiles]  # how many pairs there are to meet at
+        while group and levels[-1] > group and len(levels) < 3:
+            levels.append(-(-levels[-1] // group))
+        self.words = (2 if double else 1) * rows * sum(levels) if group else 0
         self.constants = (
             tuple(stride for layout in layouts for stride in layout),
             action_strides,
@@ -112,39 +116,43 @@ class Launch:
             alignment,
             window.steps % self.tile.steps == 0,
             any(reach(view) >= 2**31 for view in reached),
-            tiles_in_group,
+            group,
+            len(levels),
             tl.float64 if double else tl.float32,
         )
-        self.pick = itemgetter(*self.sources)
+        # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0
+        tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+        places = {k: tensors.index(k) if k in tensors else len(tensors) + k for k in range(len(arguments))} | {-1: -1}
+        self.pick = itemgetter(*[places[source] for source in self.sources])
+        self.policy_place = places[policy]
         self.index = window.device.index
         self.kernel: Any = None  # as Triton compiled it
-        self.compiled: Any = None  # the launcher of Triton's compiled kernel, from the first launch on
-        self.head: tuple[Any, ...] = ()  # what it takes before the kernel's arguments, after the stream
+        self.compiled: Any = None  # its launcher, from the first launch on
+        self.head: tuple[Any, ...] = ()  # what that takes before the kernel's arguments, after the stream
         if not language.INTERPRETED:
             active = triton.runtime.driver.active
-            self.current_device, self.current_stream = active.get_current_device, active.get_current_stream
+            self.current_device = getattr(torch._C, "_cuda_getDevice", active.get_current_device)
+            self.current_stream = active.get_current_stream
 
-    def __call__(self, arguments: Sequence[Any], raw: list[Any], results: tuple[torch.Tensor, ...]) -> None:
-        """`raw` holds the arguments as a launch takes them: pointers for tensors.
-
-        The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch.
-        """
+    def __call__(self, arguments: Sequence[Any], addresses: list[int], results: tuple[torch.Tensor, ...]) -> None:
+        """The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch."""
         if self.compiled is None or self.index != self.current_device() or watched():
             with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
                 self.launch_ordinary(arguments, results)
             return
-        raw.append(0)  # what a source of -1 reads
         if not self.numbers_are_floats:
+            arguments = [*arguments]
             for k in self.numbers:
-                raw[self.sources[k]] = float(raw[self.sources[k]])
+                arguments[self.sources[k]] = float(arguments[self.sources[k]])
+        found = [*addresses, *arguments, 0]
         words = self.meeting_place()
         self.compiled(
             *self.grid,
             self.current_stream(self.index),
             *self.head,
-            self.pick(raw),
-            tuple([result.data_ptr() for result in results]),
-            raw[self.policy],
+            self.pick(found),
+            tuple(map(_address, results)),
+            found[self.policy_place],
             words.data_ptr() if self.words else 0,
             *self.constants,
         )

@@ -40,6 +40,8 @@ _forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced"
 _plans: dict[Any, "Plan"] = {}
 _recent: dict[Spec, "Plan"] = {}  # per estimator the plan of its last call
 _PLAN_LIMIT = 4096
+_address = torch.Tensor.data_ptr
+_empty_like = torch.empty_like
 
 
 @contextlib.contextmanager
@@ -69,22 +71,20 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
     # most calls are like the last one, and to compare is cheaper than to hash
     if (
         plan is not None
-        and plan.aligned
         and time_dim is plan.time_dim
         and [*map(type, arguments)] == plan.types
-        and plan.matches(*plan.tensors(arguments))
+        and plan.matches(*(tensors := plan.tensors(arguments)))
         and _forced.get() is plan.wish
     ):
-        raw = [*arguments]  # pointers and numbers, as a launch takes them
-        addresses = 0
-        for k in plan.positions:
-            raw[k] = address = arguments[k].data_ptr()
-            addresses |= address
-        if addresses & 15 == 0:
-            return plan(arguments, raw)
+        addresses = [*map(_address, tensors)]
+        bits = 0
+        for address in addresses:
+            bits |= address
+        if plan.aligned and bits & 15 == 0:
+            return plan(arguments, addresses)
     plan = find_plan(spec, arguments, time_dim)
     _recent[spec] = plan
-    return plan(arguments, [x.data_ptr() if isinstance(x, torch.Tensor) else x for x in arguments])
+    return plan(arguments, [*map(_address, plan.tensors(arguments))])
 
 
 def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
@@ -171,6 +171,7 @@ class Plan:
             earlier = [j for j in range(k) if self.sources[j] == source and self.kinds[j] == Kind.VALUE]
             if kind == Kind.NEXT and earlier:
                 self.kinds[k] = Kind.SHIFTED + earlier[0]
+        self.positions = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
         self.launch: Any = None
         policy = names.index("next_policy") if "next_policy" in window.given else -1
         results = targets or self.allocate(arguments[0])
@@ -179,14 +180,12 @@ class Plan:
 
             self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
         self.types = [*map(type, arguments)]
-        self.positions = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
         self.tensors = itemgetter(*self.positions)
         self.aligned = all(arguments[k].data_ptr() & 15 == 0 for k in self.positions)
-        # what writing to `out` may not touch: pairs of positions, and how many bytes each is known to fill
-        filled = {k: filled_bytes(arguments[k]) for k in self.positions}
-        self.apart = [
-            (j, k, filled[j], filled[k]) for k in self.positions if k >= self.count for j in self.positions if j < k
-        ]
+        # what writing to `out` may not touch: pairs of tensors, and how many bytes each is known to fill
+        filled = [filled_bytes(arguments[k]) for k in self.positions]
+        written = [k for k, position in enumerate(self.positions) if position >= self.count]
+        self.apart = [(j, k, filled[j], filled[k]) for k in written for j in range(k)]
         self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
         read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
         self.bytes_read = sum(total_bytes(arguments[k]) for k in read)
@@ -214,16 +213,18 @@ class Plan:
             return Kind.VALUE
         return Kind.CELL if value.ndim == 0 else slot.kind
 
-    def __call__(self, arguments: tuple[Any, ...], raw: list[Any]) -> tuple[torch.Tensor, ...]:
+    def __call__(self, arguments: tuple[Any, ...], addresses: list[int]) -> tuple[torch.Tensor, ...]:
+        """`addresses` are those of the tensors among the arguments."""
         if self.requires_grad and torch.is_grad_enabled():
             refuse_gradients(self.requires_grad)
         for j, k, bytes_j, bytes_k in self.apart:
-            if raw[j] < raw[k] + bytes_k and raw[k] < raw[j] + bytes_j:
+            if addresses[j] < addresses[k] + bytes_k and addresses[k] < addresses[j] + bytes_j:
                 names = [argument.name for argument in self.spec.arguments]
-                refuse_shared_memory(names[j] if j < self.count else "out")
+                position = self.positions[j]
+                refuse_shared_memory(names[position] if position < self.count else "out")
         results = arguments[self.count :] or self.allocate(arguments[0])
         if self.launch is not None:
-            self.launch(arguments, raw, results)
+            self.launch(arguments, addresses, results)
         elif 0 not in self.window.shape:
             views = [self.portable_view(source, arguments) for source in self.sources]
             outputs = [self.window.view(Role.DATA, result) for result in results]
@@ -232,10 +233,10 @@ class Plan:
 
     def allocate(self, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if self.dtype is not None:
-            return tuple(torch.empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
+            return tuple(_empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
         if self.spec.result_count == 1:
-            return (torch.empty_like(like),)
-        return torch.empty_like(like), torch.empty_like(like)
+            return (_empty_like(like),)
+        return _empty_like(like), _empty_like(like)
 
     def portable_view(self, source: int, arguments: tuple[Any, ...]) -> Any:
         """An argument as the portable path reads it; the action values come with the policy."""

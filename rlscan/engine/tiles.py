@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 
 WARP = 32
-FEW_ROWS = 1024  # fewer rows (or warps) than an H200 can keep busy
-GROUP = 128  # tiles folded at a time where each is a program
+FEW_ROWS = 2048  # so few that each needs long steps through time
+FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
+GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
 
 
 @dataclass(frozen=True)
@@ -27,30 +28,28 @@ def power_of_two_at_least(n: int) -> int:
 
 
 def choose_tile(
-    rows: int, T: int, *, time_is_contiguous: bool, loads: int, results: int, actions: int, wide: bool
+    rows: int, T: int, *, time_is_contiguous: bool, reverse: bool, loads: int, weight: int, actions: int, wide: bool
 ) -> Tile:
     """One run a thread, so that a warp scans a row (or, for short windows, several) in one go; no thread without a run.
 
-    `loads` counts the slots read at every step, `wide` says that the compute dtype is float64: with the results they
-    decide how many steps fit into a thread's registers.
+    `loads` counts the slots read at every step, `weight` the arithmetic of one (the operands of the coefficients),
+    `wide` says that the compute dtype is float64: they decide how many steps fit into a thread's registers.
     """
     window = power_of_two_at_least(T)
-    few = rows < FEW_ROWS
+    few = rows <= FEW_ROWS
     if not time_is_contiguous:
         tile = time_major(rows, window, 8 if wide else 16)
     elif actions:
         run = 1 if wide else 4 if actions <= 6 and (few or T > 128) else 2 if actions <= 6 or few else 1
         tile = row_major(window, min(run, window), 1, _vector(actions, 4))
     else:
-        kept = loads + results
-        run, warps = (4, 2) if kept > 5 or wide else (8, 4) if kept > 3 else (16, 1)
-        if few and T > 256 and run == 8:
-            run, warps = 16, 1
-        elif window <= WARP:
-            warps = 1
+        run = 4 if wide or weight > 10 else 8 if loads > 2 else 16
+        if few and T > 256 and not wide:
+            run = 16
+        warps = 1 if (run == 16 and (few or not reverse)) or window <= WARP else 4 if window <= 128 else 2
         tile = row_major(window, min(run, window), warps)
-    few_programs = -(-rows // tile.rows) * tile.warps < FEW_ROWS
-    return replace(tile, group=GROUP) if few_programs and 4 * tile.steps <= T else tile
+    programs_are_few = -(-rows // tile.rows) * tile.warps <= FEW_WARPS
+    return replace(tile, group=GROUP) if programs_are_few and 4 * tile.steps <= T else tile
 
 
 def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
@@ -60,7 +59,7 @@ def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
 
 def time_major(rows: int, window: int, run: int) -> Tile:
     """[T, N]: neighbouring threads read neighbouring rows."""
-    if rows >= 16 * FEW_ROWS and window <= 64:  # so many rows that no two threads need to share one
+    if rows >= 8 * FEW_ROWS and window <= 64:  # so many rows that no two threads need to share one
         return Tile(WARP, min(8, window), 1, 1, min(8, window))
     if window <= WARP:
         run = min(8, window)
