@@ -73,7 +73,8 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
     def enough(v: float, k: str) -> bool:
         return v >= (4.0 if k.startswith(("eligibility_traces", "prefix_sum")) else 5.0)
 
-    repeats, verdicts = {}, {}
+    repeats: dict[str, float] = {}
+    verdicts: dict[str, float] = {}
     for key, group in headline.groups("estimator", "truncated"):
         runs = {
             label((*key, run)): group.us("doubling", metric="full", repeat=run)
