@@ -150,7 +150,7 @@ def failures(run: Run) -> str:
     for row in run.cells.rows:
         if row["us"] is None:
             cell = f"{row['section']}: {label(tuple(row[k] for k in CELL))} {row['layout']} {row['dtype']}"
-            reason = row["gate"].get("error", "no time").replace("`", "")
+            reason = (row.get("error") or row["gate"].get("error", "no time")).replace("`", "")
             found.append(f"- {row['implementation']}, {cell}: `{reason}`")
     return "\n".join(dict.fromkeys(found)) or "Nothing."
 

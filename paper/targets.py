@@ -230,8 +230,13 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
             continue
         for name, function in quick.items():
             calls = [partial(function, **x) for x in sets]
-            times = device_samples(calls) if metric == "device" else host_samples(calls[0])
-            rows.append({**key, "implementation": name, "metric": metric, "us": min(times), "samples_us": times})
+            row = {**key, "implementation": name, "metric": metric, "us": None, "samples_us": []}
+            rows.append(row)
+            try:  # what cannot be captured in a graph does not take the others' times with it
+                times = device_samples(calls) if metric == "device" else host_samples(calls[0])
+                row |= {"us": min(times), "samples_us": times}
+            except Exception as error:
+                row["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     if job.stream:
         times = stream_samples(moved)
         rows.append({**key, "implementation": "stream", "metric": "device", "us": min(times), "samples_us": times})

@@ -2,10 +2,12 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run from the checkout, not installed
 
@@ -13,6 +15,7 @@ import synthetic_targets as synthetic
 
 from paper import targets
 from paper.bench import PAPER
+from paper.gate import Verdict
 from paper.verdicts import RUNS, evaluate, label
 
 Rows = list[dict[str, Any]]
@@ -147,6 +150,32 @@ def test_labels_tell_one_row_from_truncated() -> None:
     assert label(("gae", 1, 131072)) == "gae 1x131072"
     assert label(("gae", True, 1, 131072, 4)) == "gae truncated 1x131072"
     assert label(("retrace", False, 64, 16384, 18)) == "retrace 64x16384 A18"
+
+
+def test_what_cannot_be_captured_leaves_the_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    def samples(calls: list[Any]) -> list[float]:
+        return [float(calls[0]())]
+
+    def fails(**_: Any) -> float:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(targets, "rollout", partial(rollout_on_cpu, targets.rollout))
+    monkeypatch.setattr(targets, "device_samples", samples)
+    monkeypatch.setattr(targets, "time_side_by_side", lambda functions, *_: {name: [[5.0]] for name in functions})
+    job = targets.Job("grid", "gae", (4, 8), ("rlscan", "doubling"), ("full", "device"))
+    right = Verdict(0.0)
+    ready = targets.Ready(job, {"rlscan": lambda **_: 3.0, "doubling": fails}, {"rlscan": right, "doubling": right})
+    with torch.enable_grad():  # puts back what measure() switches off
+        found = {(row["implementation"], row["metric"]): row for row in targets.measure(ready)}
+    assert torch.is_grad_enabled()
+    assert found["rlscan", "device"]["us"] == 3.0
+    assert found["doubling", "full"]["us"] == 5.0
+    assert found["doubling", "device"]["us"] is None
+    assert "capturing" in found["doubling", "device"]["error"]
+
+
+def rollout_on_cpu(rollout: Any, *arguments: Any, **options: Any) -> Any:
+    return rollout(*arguments, **{**options, "device": "cpu"})
 
 
 def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
