@@ -74,7 +74,7 @@ reproduce: $(STAMP) ## verify, then measure and render the tables that this mach
 	$(PY) -m paper.claims || true # a ratio that this machine misses is printed, and is no failure
 	$(PY) examples/gymnasium_gae.py
 
-render: $(STAMP) ## the tables in paper/rendered/ and README.md, from the committed results
+render: $(STAMP) ## the tables in paper/rendered/ and README.md, and paper/performance.md, from the committed results
 	$(PY) -m paper.render
 
 claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed evidence; renders README.md's table

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from paper.baselines import TRUNCATES
 from paper.bench import PAPER, original, tables, tomllib
-from paper.render import ABSENT, PEER_GPU, SCAN, Cell, markdown, number
+from paper.render import SCAN, Cell
+from paper.text import ABSENT, PEER_GPU, markdown, number
 
 CODE = ("rlscan", "reference", "proofs")  # what a certificate is about
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"

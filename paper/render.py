@@ -1,8 +1,8 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`. With `--check` nothing is written and what is stale fails. No figure is typed here: ours
-come from the raw samples, the paper's from original.json.
+and `<!-- <table>:end -->`; then the page of paper/performance.py. With `--check` nothing is written and what is stale
+fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from paper import performance
 from paper.bench import PAPER, best, original, tables
+from paper.text import PEER_GPU, markdown, number, pair
 
-PEER_GPU = "H100"  # the paper's larger GPU
 SCAN = "doubling"  # the baseline that the paper compares with
-ABSENT = "–"
 
 Shape = tuple[int, int]
 Result = dict[str, Any]
@@ -50,17 +50,6 @@ class Cell:
         return pair([self.time(implementation, kind) for kind in self.kinds])
 
 
-def pair(numbers: list[float | None]) -> str:
-    """Plain / truncated, or plain alone for an estimator without truncation."""
-    return " / ".join(map(number, numbers))
-
-
-def number(x: float | None) -> str:
-    if x is None:
-        return ABSENT
-    return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
-
-
 def misses(cell: Cell, baselines: list[str], peer: dict[str, Any] | None) -> list[str]:
     """What a reader must not overlook: a wrong result, a baseline that is faster, a ratio below the paper's."""
     found = []
@@ -77,11 +66,6 @@ def misses(cell: Cell, baselines: list[str], peer: dict[str, Any] | None) -> lis
             if ratio is not None and theirs and ratio < theirs:
                 found.append(f"below the paper vs {baseline}, {name}: {number(ratio)} < {number(theirs)}")
     return found
-
-
-def markdown(head: list[str], body: list[list[str]]) -> str:
-    aligned = ["---" if column in (head[0], "misses") else "---:" for column in head]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, aligned, *body])
 
 
 def ratio_table(result: Result, shape: Shape) -> str:
@@ -220,7 +204,8 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
         if not args.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-    return 1 if args.check and stale else 0
+    page_is_stale = performance.main(["--check"] if args.check else [], root)
+    return 1 if (args.check and stale) or page_is_stale else 0
 
 
 if __name__ == "__main__":

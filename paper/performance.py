@@ -1,0 +1,178 @@
+"""The page of the speed targets: `python -m paper.performance`, or with the tables `python -m paper.render`.
+
+Renders paper/performance.md, and its plots into paper/rendered/, from the targets.json and targets_rows.json that
+`python -m paper.targets` wrote. With `--check` nothing is written and what is stale fails. No figure is typed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paper import plots
+from paper.bench import PAPER, original
+from paper.speed_tables import RIVALS, SECTIONS, by, folded
+from paper.text import PEER_GPU, markdown, number
+from paper.verdicts import CELL, HEADLINE, LARGE, Cells, label
+
+SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
+METRICS = {"full": "full call", "device": "device", "host": "host"}
+MEANING = {
+    "headline": "full call against the compiled doubling scan at {headline}, each run",
+    "headline_agrees": "how many verdicts the runs of that give",
+    "torch_associative_scan": "full call against torch's compiled `associative_scan` at {headline}",
+    "grid_full": "full call against every baseline that is right, all shapes",
+    "grid_device": "device time against every compiled baseline that is right, all shapes",
+    "bandwidth": "share of stream bandwidth, shapes of at least {large} steps",
+    "rows_full": "GAE, full call against one CUDA thread a row",
+    "rows_device": "GAE, device time against one CUDA thread a row",
+    "retrace_long": "Retrace over long windows, full call against the compiled doubling scan",
+    "long": "share of stream bandwidth, few and very long rows",
+    "long_131072": "device time of one row of that many steps",
+    "time_major": "device time of [T, N] over that of [N, T]",
+    "host": "host time of a call over that of Triton's ordinary launch of the same kernel",
+    "half": "device time in bfloat16 over that in float32",
+    "guard": "device time over that without the guard of ⊕",
+}
+
+
+class Run(NamedTuple):
+    folder: str
+    head: dict[str, Any]  # where, when and how
+    targets: dict[str, Any]
+    cells: Cells
+
+
+def load(root: Path) -> list[Run]:
+    """One run a folder of paper/results that has both files."""
+    runs = []
+    for path in sorted(root.glob("paper/results/*/targets.json")):
+        other = path.with_name("targets_rows.json")
+        if other.exists():
+            head, measured = json.loads(path.read_text()), json.loads(other.read_text())
+            if head["date"] != measured["date"]:
+                raise SystemExit(f"{path} and {other.name} beside it are of different runs")
+            runs.append(Run(path.parent.name, head, head.pop("targets"), Cells(measured["rows"])))
+    return runs
+
+
+def provenance(head: dict[str, Any]) -> str:
+    commit = head["commit"][:12] + (" with uncommitted changes" if head["dirty"] else "")
+    versions = ", ".join(f"{name} {head['versions'][name]}" for name in ("torch", "triton", "cuda", "python"))
+    protocol = head["protocol"]
+    paper = original()
+    return "\n".join(
+        (
+            f"Measured on one **{head['device']['name']}** ({versions}), commit {commit}, seed {head['seed']}, "
+            f"{head['date']}.",
+            "",
+            f"- **Full call**: {protocol['timer']}; {protocol['trials']} trials of {protocol['iterations_per_trial']} "
+            f"calls after {protocol['warmup_calls']}; {protocol['estimator']}. Implementations take turns.",
+            "- **Device time**: a CUDA graph of many calls, replayed, over inputs that rotate so that large ones are "
+            "not in cache; minimum over trials.",
+            "- **Stream**: an add kernel that reads and writes as many bytes, by the same clock. A share of stream "
+            "bandwidth is its time over rlscan's.",
+            "- An implementation is timed only on data on which it is right; the last section lists the others.",
+            "- A ratio is the other's time over rlscan's unless it says otherwise; "
+            "**bold** is a loss. Cells are plain / with truncations.",
+            f"- In italics: the paper's own figures ({paper['source']}), on its {paper['hardware'][PEER_GPU]}, "
+            f"{paper['software']}: another machine, so compare ratios and not times.",
+        )
+    )
+
+
+def targets_table(run: Run) -> str:
+    body, missed = [], []
+    words = {"headline": by(HEADLINE), "large": f"{LARGE:,}"}
+    for name, found in run.targets.items():
+        misses = found["missed"]
+        how_many = f"{len(misses)} of {found['cells']} cells" if found["cells"] else "nothing measured"
+        word = "met" if found["met"] else f"**MISSED**, {how_many}"
+        value = "not measured" if found["value"] is None else f"{found['value']:g}"
+        meaning = MEANING.get(name, "").format(**words)
+        limit = found["target"].replace("<", "&lt;").replace(">", "&gt;")
+        body.append([f"`{name}`: {meaning}", value, found["worst"] or "", limit, word])
+        if not found["met"]:
+            missed.append(f"- `{name}`: {', '.join(misses) or 'nothing measured'}")
+        missed += [f"- `{name}`, {found['note']}"] if "note" in found else []
+    met = sum(found["met"] for found in run.targets.values())
+    parts = [f"{met} of {len(run.targets)} met.", markdown(["target", "value", "worst cell", "limit", "verdict"], body)]
+    return "\n\n".join([*parts, folded("Every cell that misses", "\n".join(missed) or "None.")])
+
+
+def comparisons(cells: Cells) -> Iterator[tuple[list[str], float]]:
+    """Every time of rlscan beside one of another implementation: the words of a row, and the ratio."""
+    for section, rivals in RIVALS.items():
+        for (metric, *key), group in cells.where(section=section).groups("metric", *CELL):
+            for rival in rivals if metric != "none" else ():
+                ours, theirs = group.us("rlscan"), group.us(rival)
+                if not math.isnan(theirs / ours):
+                    words = [f"`{section}`: {label(tuple(key))}", METRICS[metric], f"`{rival}`"]
+                    yield [*words, number(ours), number(theirs), f"{theirs / ours:.3f}"], theirs / ours
+
+
+def slower(run: Run) -> str:
+    compared = list(comparisons(run.cells))
+    lost = [words for words, ratio in sorted(compared, key=lambda pair: pair[1]) if ratio < 1]
+    if not lost:
+        return f"Nowhere: of {len(compared)} comparisons, none." if compared else "Nothing was compared."
+    head = ["cell", "time", "against", "rlscan µs", "its µs", "ratio"]
+    return f"In {len(lost)} of {len(compared)} comparisons:\n\n{markdown(head, lost)}"
+
+
+def page(runs: list[Run]) -> str:
+    source = "`python -m paper.render` reads ours from `paper/results/` and the paper's from `paper/original.json`."
+    parts = ["# Performance", f"No number on this page is typed: {source}"]
+    for run in runs:
+        folder = f"results/{run.folder}"
+        raw = f"[targets.json]({folder}/targets.json), [raw samples]({folder}/targets_rows.json)"
+        parts += [f"## {run.head['device']['name']}", f"{provenance(run.head)}\n- Data: {raw}."]
+        parts += ["### Targets", targets_table(run), "### Where rlscan is slower", slower(run)]
+        for title, (section, body) in SECTIONS.items():
+            cells = run.cells.where(section=section) if section else run.cells
+            picture = [
+                f"![{alt}](rendered/{plots.file_name(run.folder, name)}.svg)"
+                for name, alt in plots.TITLES.items()
+                if SHOWN[name] == title
+            ]
+            parts += [f"### {title}", *([*picture, *body(cells)] if cells.rows else ["Not measured."])]
+        parts += ["### Refused or not measured", failures(run)]
+    return "\n\n".join(parts) + "\n"
+
+
+def failures(run: Run) -> str:
+    found = [f"- `{error.replace('`', '')}`" for error in run.head["errors"]]
+    for row in run.cells.rows:
+        if row["us"] is None:
+            cell = f"{row['section']}: {label(tuple(row[k] for k in CELL))} {row['layout']} {row['dtype']}"
+            reason = (row.get("error") or row["gate"].get("error", "no time")).replace("`", "")
+            found.append(f"- {row['implementation']}, {cell}: `{reason}`")
+    return "\n".join(dict.fromkeys(found)) or "Nothing."
+
+
+def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paper.performance", description="Render the speed targets.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page or a plot is stale")
+    args = parser.parse_args(argv)
+    runs = load(root)
+    file = root / "paper" / "performance.md"
+    text = page(runs) if runs else None
+    if text is None:
+        print("speed targets not measured: no paper/results/*/targets.json with its rows, so no page of them")
+    stale = [file] if (file.read_text() if file.exists() else None) != text else []
+    if stale and not args.check:
+        file.unlink() if text is None else file.write_text(text)
+    for run in runs:
+        stale += plots.render(run.folder, run.head["device"]["name"], run.cells, root, write=not args.check)
+    for path in stale:
+        print(f"{'stale' if args.check else 'rendered' if path.exists() else 'removed'}: {path.relative_to(root)}")
+    return 1 if args.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
