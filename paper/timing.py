@@ -44,8 +44,8 @@ def rotation(bytes_a_call: float, most: int = 8) -> int:
 def device_samples(calls: Sequence[Call], trials: int = 7, least_us: float = 1500.0) -> list[float]:
     """Microseconds of device time a call, one number a trial: a CUDA graph of all calls in turn, replayed.
 
-    The graph holds enough calls to run for `least_us`, so that the launch of the graph itself does not count. The result
-    of a call is kept until its next turn, so that results rotate through memory as inputs do.
+    The graph holds enough calls to run for `least_us`, so that the launch of the graph itself does not count. The
+    result of a call is kept until its next turn, so that results rotate through memory as inputs do.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

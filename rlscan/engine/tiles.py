@@ -49,7 +49,8 @@ def choose_tile(
         warps = 1 if (run == 16 and (few or not reverse)) or window <= WARP else 4 if window <= 128 else 2
         tile = row_major(window, min(run, window), warps)
     programs_are_few = -(-rows // tile.rows) * tile.warps <= FEW_WARPS
-    return replace(tile, group=GROUP) if programs_are_few and 4 * tile.steps <= T else tile
+    tiles_worth_it = 4 if time_is_contiguous else 32
+    return replace(tile, group=GROUP) if programs_are_few and tiles_worth_it * tile.steps <= T else tile
 
 
 def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
