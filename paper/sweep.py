@@ -142,10 +142,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.sweep", description="Time candidate tiles.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
+    parser.add_argument("--split", action="store_true", help="only tiles that are programs of their own")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
     args = parser.parse_args(argv)
     start = time.perf_counter()
     cases = list(plan())
+    if args.split:
+        cases = [(case, [tile for tile in tiles if tile.group]) for case, tiles in cases if any(t.group for t in tiles)]
     jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
     # shapes share kernels: strides and sizes are arguments
     seen: dict[Any, tuple[Case, Tile]] = {}
