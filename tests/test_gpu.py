@@ -43,17 +43,31 @@ def plain(estimator: str, seed: int, rows: int = 5, steps: int = 9, **options: A
     return fill(Setup(estimator, **options), rng.integers(0, 4, (rows, steps)).astype(np.int8), rng, exact=True)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_capture_and_replay(estimator: str) -> None:
-    first, second = plain(estimator, 0), plain(estimator, 1)
+def tensors(example: Example) -> dict[str, Any]:
+    """The example's arguments on the GPU, in float32."""
+    return {
+        name: torch.from_numpy(np.array(x)).to("cuda", torch.bool if x.dtype == bool else torch.float32)
+        if isinstance(x, np.ndarray)
+        else x
+        for name, x in example.arguments.items()
+    }
 
-    def tensors(example: Example) -> dict[str, Any]:
-        return {
-            name: torch.from_numpy(np.array(x)).to("cuda", torch.bool if x.dtype == bool else torch.float32)
-            if isinstance(x, np.ndarray)
-            else x
-            for name, x in example.arguments.items()
-        }
+
+def as_tuple(results: Any) -> tuple[torch.Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def arguments(estimator: str, rows: int, steps: int, seed: int = 0) -> dict[str, Any]:
+    """Random float32 arguments of a call; one step in twenty ends an episode."""
+    rng = np.random.default_rng(seed)
+    pattern = np.where(rng.random((rows, steps)) < 0.05, rng.integers(1, 4, (rows, steps)), 0).astype(np.int8)
+    return tensors(fill(Setup(estimator, actions=3 if estimator == "retrace" else 0), pattern, rng, exact=False))
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(5, 9), (2, 20000)], ids=["one program", "time split over programs"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_capture_and_replay(estimator: str, rows: int, steps: int) -> None:
+    first, second = plain(estimator, 0, rows, steps), plain(estimator, 1, rows, steps)
 
     static = tensors(first)
     static |= {name: x for name, x in tensors(second).items() if not isinstance(x, torch.Tensor)}
@@ -68,10 +82,10 @@ def test_capture_and_replay(estimator: str) -> None:
     for name, x in tensors(second).items():
         if isinstance(x, torch.Tensor):
             static[name].copy_(x)
-    graph.replay()
+    for _ in range(3):  # what programs leave behind for each other does not outlive a replay
+        graph.replay()
     torch.cuda.synchronize()
-    results = captured if isinstance(captured, tuple) else (captured,)
-    for k, (got, want) in enumerate(zip(results, expect(second), strict=True)):
+    for k, (got, want) in enumerate(zip(as_tuple(captured), expect(second), strict=True)):
         assert_exact(got, want, f"{estimator} result {k}")
 
 
@@ -131,10 +145,62 @@ def test_a_call_does_not_synchronise() -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def test_the_same_input_gives_the_same_bits() -> None:
-    x, lr = torch.randn(33, 700, device="cuda"), torch.randn(33, 700, device="cuda")
-    ends = torch.rand(33, 700, device="cuda") < 0.05
-    first = rlscan.vtrace(x, x, lr, ends, last_values=0.0)
-    for _ in range(100):
-        again = rlscan.vtrace(x, x, lr, ends, last_values=0.0)
+@pytest.mark.parametrize("shape", [(33, 700), (3, 40000)], ids=["rows", "time split over programs"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_same_input_gives_the_same_bits(estimator: str, shape: tuple[int, int]) -> None:
+    """A hundred times, while another stream keeps the GPU busy at random."""
+    inputs = arguments(estimator, *shape)
+    first = as_tuple(getattr(rlscan, estimator)(**inputs))
+    side, noise = torch.cuda.Stream(), torch.randn(512, 512, device="cuda")
+    for k in range(100):
+        with torch.cuda.stream(side):
+            for _ in range(k % 4):
+                noise = torch.tanh(noise @ noise)
+        again = as_tuple(getattr(rlscan, estimator)(**inputs))
         assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(33, 700), (3, 40000)], ids=["rows", "time split over programs"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_row_has_the_same_bits_in_any_company(estimator: str, shape: tuple[int, int]) -> None:
+    """Scope: calls of one shape, layout and dtype. More or fewer rows may take another tile, which rounds otherwise."""
+    inputs = arguments(estimator, *shape)
+    others = arguments(estimator, *shape, seed=1)
+    order = torch.randperm(shape[0], device="cuda")
+    mixed = {
+        name: torch.cat([x[order][:1], others[name][1:]]) if torch.is_tensor(x) else x for name, x in inputs.items()
+    }
+    whole = as_tuple(getattr(rlscan, estimator)(**inputs))
+    moved = as_tuple(getattr(rlscan, estimator)(**mixed))
+    assert all(torch.equal(a[order[0]], b[0]) for a, b in zip(whole, moved, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(33, 701), (3, 40001)], ids=["rows", "time split over programs"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_nothing_is_written_around_the_results(estimator: str, shape: tuple[int, int]) -> None:
+    inputs = arguments(estimator, *shape)
+    wanted = as_tuple(getattr(rlscan, estimator)(**inputs))
+    around = [torch.full((shape[0] + 2, shape[1] + 6), 12345.0, device="cuda") for _ in wanted]
+    targets = tuple(x[1:-1, 3:-3] for x in around)
+    getattr(rlscan, estimator)(**inputs, out=targets if len(targets) > 1 else targets[0])
+    for x, target, want in zip(around, targets, wanted, strict=True):
+        torch.testing.assert_close(target, want, rtol=1e-4, atol=1e-4)
+        target.fill_(12345.0)
+        assert (x == 12345.0).all()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_launches_on_two_streams_do_not_meet(estimator: str) -> None:
+    """Time split over programs: each launch has memory of its own to meet in."""
+    calls = [arguments(estimator, 2, 30000, seed) for seed in (0, 1)]
+    wanted = [as_tuple(getattr(rlscan, estimator)(**inputs)) for inputs in calls]
+    streams = [torch.cuda.Stream() for _ in calls]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        got = []
+        for stream, inputs in zip(streams, calls, strict=True):
+            with torch.cuda.stream(stream):
+                got.append(as_tuple(getattr(rlscan, estimator)(**inputs)))
+        torch.cuda.synchronize()
+        for results, want in zip(got, wanted, strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(results, want, strict=True))
