@@ -14,6 +14,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,38 +69,29 @@ def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, .
 
 
 def plan() -> Iterator[tuple[Case, list[Tile]]]:
-    few = [*rows_in_time((4, 8, 16), (1,), (0, 32)), *rows_in_time((8, 16), (4,), (0,))]
-    for shape in (
-        (64, 512),
-        (256, 1024),
-        (512, 2048),
-        (512, 4096),
-        (1024, 4096),
-        (2048, 4096),
-        (128, 4096),
-        (64, 65536),
-    ):
+    for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "eligibility_traces"):
+        yield Case(estimator, 1, 2**24), rows_in_time((16, 32), (1,), (16, 32))
+        yield Case(estimator, 16384, 512, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
+    for shape in ((512, 4096), (64, 65536), (1, 2**22)):
+        yield Case("retrace", *shape), rows_in_time((4, 8, 16), (1,), (32,), 4)
+        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2, 4), (1,), (0, 32)[shape[0] == 1 :], 2)
+    for shape in ((4096, 128), (16384, 512)):
+        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), (0,), 2)
+        for estimator in ("vtrace", "prefix_sum", "retrace"):
+            actions = 4 if estimator == "retrace" else 1
+            tiles = [t for t in time_major((16, 32), (64, 128), (8, 16)) if t.warps <= 8]
+            yield Case(estimator, *shape, layout="TN"), [replace(tile, actions=actions) for tile in tiles]
+    few = [*rows_in_time((8, 16), (1,), (0, 32)), *rows_in_time((8, 16), (4,), (0,))]
+    shapes = ((64, 512), (256, 1024), (512, 2048), (512, 4096), (1024, 4096), (2048, 4096), (128, 4096), (64, 65536))
+    for shape in shapes:
         yield Case("gae", *shape), few
-    for shape in ((1, 131072), (1, 2**24), (16, 2**20)):
-        yield Case("gae", *shape), rows_in_time((8, 16, 32), (1,), (16, 32, 64))
-    for estimator in ("vtrace", "td_lambda", "discounted_returns", "eligibility_traces"):
-        yield Case(estimator, 1, 2**24), rows_in_time((8, 16, 32), (1,), (16, 32, 64))
-    for actions in (4, 18):
-        few = rows_in_time((2, 4, 8), (1,), (0, 16, 32, 64), 4 if actions == 4 else 2)
-        for shape in ((512, 4096), (64, 65536), (1, 2**22)):
-            yield Case("retrace", *shape, actions=actions), [tile for tile in few if tile.group or shape[0] > 1]
-        for shape in ((4096, 128), (16384, 512)):
-            yield Case("retrace", *shape, actions=actions), rows_in_time((1, 2, 4), (1,), (0,), few[0].actions)
     for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
         yield Case("gae", *shape), rows_together(1 << (shape[1] - 1).bit_length(), (8, 16), (1, 4))
         yield Case("gae", *shape, layout="TN"), time_major((16, 32), (8, 16, 32, 64, 128), (8, 16))
-    split = [tile for g in (0, 16, 32) for tile in (Tile(16, 64, 2, 1, 16, g), Tile(16, 32, 1, 1, 16, g))]
-    yield Case("gae", 16, 65536, layout="TN"), split
     for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "prefix_sum"):
         for truncated in (False, True) if estimator != "prefix_sum" else (False,):
             for shape in ((16384, 512), (4096, 2048)):
                 yield Case(estimator, *shape, truncated), rows_together(512, (4, 8, 16), (1, 2))
-    yield Case("gae", 16384, 512, dtype="bfloat16"), rows_together(512, (4, 8, 16), (1, 2, 4))
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
@@ -142,13 +134,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.sweep", description="Time candidate tiles.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
-    parser.add_argument("--split", action="store_true", help="only tiles that are programs of their own")
+    parser.add_argument("--first", type=int, help="only so many of the shapes")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    cases = list(plan())
-    if args.split:
-        cases = [(case, [tile for tile in tiles if tile.group]) for case, tiles in cases if any(t.group for t in tiles)]
+    cases = list(plan())[: args.first]
     jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
     # shapes share kernels: strides and sizes are arguments
     seen: dict[Any, tuple[Case, Tile]] = {}

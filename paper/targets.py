@@ -352,6 +352,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for targets.json and targets_rows.json")
     parser.add_argument("--sections", help="comma-separated: only these")
+    parser.add_argument("--shape", help="only this one, as in 4096x128")
     parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
     parser.add_argument("--seconds", type=float, default=DEADLINE, help="stop after so many")
     parser.add_argument("--judge", action="store_true", help="measure nothing: judge the rows that FOLDER has anew")
@@ -364,7 +365,11 @@ def main(argv: list[str] | None = None) -> int:
     if not torch.cuda.is_available():
         parser.error("the targets need a CUDA GPU and none is available")
     sections = args.sections.split(",") if args.sections else None
-    wanted = [job for job in jobs() if sections is None or job.section in sections]
+    wanted = [
+        job
+        for job in jobs()
+        if (sections is None or job.section in sections) and args.shape in (None, f"{job.shape[0]}x{job.shape[1]}")
+    ]
     rows, errors = run(wanted, args.jobs, args.seconds)
     rows += unmeasured(wanted, rows)
     head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "errors": errors}

@@ -127,8 +127,17 @@ def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
 # Tiles
 
 
-# loads, weight, actions, wide
-KINDS = ((2, 4, 0, False), (3, 10, 0, False), (5, 16, 0, True), (4, 10, 4, False), (4, 10, 18, False), (4, 10, 3, True))
+# loads, weight, actions, bytes of a number
+KINDS = (
+    (2, 4, 0, 4),
+    (3, 10, 0, 2),
+    (3, 10, 0, 4),
+    (5, 16, 0, 8),
+    (5, 16, 0, 2),
+    (4, 10, 4, 4),
+    (4, 10, 18, 4),
+    (4, 10, 3, 8),
+)
 
 
 @pytest.mark.parametrize("time_is_contiguous", [True, False])
@@ -137,8 +146,9 @@ def test_every_tile_has_a_run_for_every_thread(time_is_contiguous: bool) -> None
         if rows == 1 and not time_is_contiguous:
             continue
         for steps in (1, 2, 3, 8, 17, 32, 33, 64, 100, 128, 129, 300, 4096, 2**24):
-            for loads, weight, actions, wide in KINDS:
-                kind = {"loads": loads, "weight": weight, "actions": actions, "wide": wide, "reverse": weight > 4}
+            for loads, weight, actions, size in KINDS:
+                kind: dict[str, Any] = {"loads": loads, "weight": weight, "actions": actions, "reverse": weight > 4}
+                kind |= {"compute_bytes": max(size, 4), "storage_bytes": size}
                 tile = choose_tile(rows, steps, time_is_contiguous=time_is_contiguous, **kind)
                 assert tile.warps >= 1
                 assert tile.steps % tile.run == 0

@@ -62,18 +62,25 @@ def expectation(
     policy_offset,
     action_strides,
     inside,
-    actions,
+    ACTIONS: tl.constexpr,
     BLOCK_ACTIONS: tl.constexpr,
     ALIGNMENT: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
     """Σ_a policy·q over the last dimension; an action of probability zero is not used."""
     total = tl.zeros(q_offset.shape, DTYPE)
-    for first in range(0, actions, BLOCK_ACTIONS):
-        action = first + tl.arange(0, BLOCK_ACTIONS)[None, None, :]
-        q_a = action_values(q, q_offset, action, action_strides[0], inside, ALIGNMENT, DTYPE)
-        policy_a = action_values(policy, policy_offset, action, action_strides[1], inside, ALIGNMENT, DTYPE)
-        total += tl.sum(weighted(policy_a, q_a), 2)
+    action = tl.arange(0, BLOCK_ACTIONS)[None, None, :]
+    if ACTIONS <= 16 * BLOCK_ACTIONS:  # unrolled, so that all loads are on their way at once
+        for block in tl.static_range(ACTIONS // BLOCK_ACTIONS):
+            a = block * BLOCK_ACTIONS + action
+            q_a = action_values(q, q_offset, a, action_strides[0], inside, ALIGNMENT, DTYPE)
+            policy_a = action_values(policy, policy_offset, a, action_strides[1], inside, ALIGNMENT, DTYPE)
+            total += tl.sum(weighted(policy_a, q_a), 2)
+    else:
+        for first in range(0, ACTIONS, BLOCK_ACTIONS):
+            q_a = action_values(q, q_offset, first + action, action_strides[0], inside, ALIGNMENT, DTYPE)
+            policy_a = action_values(policy, policy_offset, first + action, action_strides[1], inside, ALIGNMENT, DTYPE)
+            total += tl.sum(weighted(policy_a, q_a), 2)
     return total
 
 
@@ -119,10 +126,21 @@ def join_runs(positions, RUN: tl.constexpr):
 
 
 @triton.jit
+def latest(value_a, before_a, known_a, value_b, before_b, known_b):
+    """The last value, and the one before it where there is one: associative, and a shift by one when scanned."""
+    return value_b, tl.where(known_b != 0, before_b, value_a), known_b | 1
+
+
+@triton.jit
 def from_run_behind(x, edge, TIME_AXIS: tl.constexpr):
     """Per run the entry of the run behind it, which is one earlier in the scan; `edge` for the first."""
     run = tl.expand_dims(tl.arange(0, x.shape[TIME_AXIS]), 1 - TIME_AXIS)
-    neighbour = tl.gather(x, tl.broadcast_to(tl.maximum(run - 1, 0), x.shape), TIME_AXIS)
+    if x.shape[TIME_AXIS] == 1:
+        neighbour = x
+    elif TIME_AXIS == 1:
+        neighbour = tl.gather(x, tl.broadcast_to(tl.maximum(run - 1, 0), x.shape), TIME_AXIS)
+    else:  # a gather down the columns would have Triton move every tensor into another layout
+        _, neighbour, _ = tl.associative_scan((x, x, tl.zeros(x.shape, tl.int32)), TIME_AXIS, latest)
     return tl.where(run == 0, edge, neighbour)
 
 
@@ -261,7 +279,6 @@ def affine_scan_kernel(
     row_sizes,
     rows,
     T,
-    actions,
     COEFFICIENTS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     KINDS: tl.constexpr,
@@ -274,7 +291,8 @@ def affine_scan_kernel(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_STEPS: tl.constexpr,
     RUN: tl.constexpr,  # divides BLOCK_STEPS
-    BLOCK_ACTIONS: tl.constexpr,  # divides actions
+    ACTIONS: tl.constexpr,
+    BLOCK_ACTIONS: tl.constexpr,  # divides ACTIONS
     ACTION_ALIGNMENT: tl.constexpr,
     EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
@@ -363,7 +381,7 @@ def affine_scan_kernel(
                     if KINDS[k] == EXPECTATION:
                         tile = expectation(
                             *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
-                            *(action_strides, inside, actions, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
+                            *(action_strides, inside, ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
                         )
                     else:
                         tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
@@ -375,7 +393,7 @@ def affine_scan_kernel(
                         if KINDS[k] == EXPECTATION:
                             tile = expectation(
                                 *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
-                                *(action_strides, inside, actions, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
+                                *(action_strides, inside, ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
                             )
                         else:
                             tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)

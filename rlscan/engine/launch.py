@@ -84,7 +84,8 @@ class Launch:
             loads=sum(kind in (Kind.VALUE, Kind.NEXT, Kind.FLAG, Kind.PREVIOUS_FLAG) for kind in self.kinds),
             weight=len(self.kinds) - 1,
             actions=actions,
-            wide=double,
+            compute_bytes=window.compute_dtype.itemsize,
+            storage_bytes=window.dtype.itemsize,
         )
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         group = self.tile.group if tiles > 1 else 0
@@ -99,7 +100,6 @@ class Launch:
             merged,
             rows,
             window.steps,
-            actions,
             spec.coefficients,
             spec.outputs,
             self.kinds,
@@ -112,6 +112,7 @@ class Launch:
             self.tile.rows,
             self.tile.steps,
             min(self.tile.run, self.tile.steps),
+            actions,
             math.gcd(self.tile.actions, actions) or 1,
             alignment,
             window.steps % self.tile.steps == 0,
@@ -136,7 +137,9 @@ class Launch:
 
     def __call__(self, arguments: Sequence[Any], addresses: list[int], results: tuple[torch.Tensor, ...]) -> None:
         """The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch."""
-        if self.compiled is None or self.index != self.current_device() or watched():
+        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+        watched = getattr(enter, "calls", enter) or getattr(leave, "calls", leave)  # by Triton's version
+        if watched or self.compiled is None or self.index != self.current_device():
             with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
                 self.launch_ordinary(arguments, results)
             return
@@ -145,7 +148,7 @@ class Launch:
             for k in self.numbers:
                 arguments[self.sources[k]] = float(arguments[self.sources[k]])
         found = [*addresses, *arguments, 0]
-        words = self.meeting_place()
+        words = self.meeting_place() if self.words else None
         self.compiled(
             *self.grid,
             self.current_stream(self.index),
@@ -153,7 +156,7 @@ class Launch:
             self.pick(found),
             tuple(map(_address, results)),
             found[self.policy_place],
-            words.data_ptr() if self.words else 0,
+            0 if words is None else words.data_ptr(),
             *self.constants,
         )
 
@@ -193,12 +196,6 @@ def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[
             for row in rows:
                 row.pop(axis)
     return tuple(merged), [(*row, layout[-1]) for row, layout in zip(rows, layouts, strict=True)]
-
-
-def watched() -> bool:
-    """Whether a profiler hangs on a launch hook, which is None, a function or a chain of calls by Triton's version."""
-    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
 
 
 def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -81,7 +81,12 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
         for address in addresses:
             bits |= address
         if plan.aligned and bits & 15 == 0:
-            return plan(arguments, addresses)
+            if not plan.direct:
+                return plan(arguments, addresses)
+            like = arguments[0]
+            results = (_empty_like(like), _empty_like(like)) if spec.result_count == 2 else (_empty_like(like),)
+            plan.launch(arguments, addresses, results)
+            return results
     plan = find_plan(spec, arguments, time_dim)
     _recent[spec] = plan
     return plan(arguments, [*map(_address, plan.tensors(arguments))])
@@ -186,6 +191,8 @@ class Plan:
         filled = [filled_bytes(arguments[k]) for k in self.positions]
         written = [k for k, position in enumerate(self.positions) if position >= self.count]
         self.apart = [(j, k, filled[j], filled[k]) for k in written for j in range(k)]
+        # nothing left to do but to allocate and to launch
+        self.direct = not (self.requires_grad or targets or self.dtype or self.launch is None)
         self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
         read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
         self.bytes_read = sum(total_bytes(arguments[k]) for k in read)
@@ -232,11 +239,7 @@ class Plan:
         return results
 
     def allocate(self, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        if self.dtype is not None:
-            return tuple(_empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
-        if self.spec.result_count == 1:
-            return (_empty_like(like),)
-        return _empty_like(like), _empty_like(like)
+        return tuple(torch.empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
 
     def portable_view(self, source: int, arguments: tuple[Any, ...]) -> Any:
         """An argument as the portable path reads it; the action values come with the policy."""

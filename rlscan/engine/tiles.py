@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 WARP = 32
 FEW_ROWS = 2048  # so few that each needs long steps through time
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
+LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
 
 
@@ -28,25 +29,40 @@ def power_of_two_at_least(n: int) -> int:
 
 
 def choose_tile(
-    rows: int, T: int, *, time_is_contiguous: bool, reverse: bool, loads: int, weight: int, actions: int, wide: bool
+    rows: int,
+    T: int,
+    *,
+    time_is_contiguous: bool,
+    reverse: bool,
+    loads: int,
+    weight: int,
+    actions: int,
+    compute_bytes: int,
+    storage_bytes: int,
 ) -> Tile:
     """One run a thread, so that a warp scans a row (or, for short windows, several) in one go; no thread without a run.
 
-    `loads` counts the slots read at every step, `weight` the arithmetic of one (the operands of the coefficients),
-    `wide` says that the compute dtype is float64: they decide how many steps fit into a thread's registers.
+    `loads` counts the slots read at every step, `weight` the arithmetic of one (the operands of the coefficients): with
+    the bytes of a number, computed with and stored, they decide how many steps a thread's registers take.
     """
     window = power_of_two_at_least(T)
-    few = rows <= FEW_ROWS
+    few, long, wide = rows <= FEW_ROWS, rows * T >= LONG, compute_bytes == 8
     if not time_is_contiguous:
-        tile = time_major(rows, window, 8 if wide else 16)
+        run = 8 if wide or actions or weight > 10 else 16
+        tile = time_major(rows, window, run, _vector(actions, 4))
     elif actions:
-        run = 1 if wide else 4 if actions <= 6 and (few or T > 128) else 2 if actions <= 6 or few else 1
+        if few:
+            run = 1 if wide else (16 if long else 4) if actions <= 6 else (4 if long else 2)
+        else:
+            run = 1 if wide or actions > 6 else 4 if T > 128 else 2
         tile = row_major(window, min(run, window), 1, _vector(actions, 4))
     else:
         run = 4 if wide or weight > 10 else 8 if loads > 2 else 16
         if few and T > 256 and not wide:
-            run = 16
-        warps = 1 if (run == 16 and (few or not reverse)) or window <= WARP else 4 if window <= 128 else 2
+            run = 32 if long else 16
+        elif storage_bytes == 2:  # as many bytes a thread
+            run = min(2 * run, 16)
+        warps = 1 if (run >= 16 and (few or not reverse)) or window <= WARP else 4 if window <= 128 else 2
         tile = row_major(window, min(run, window), warps)
     programs_are_few = -(-rows // tile.rows) * tile.warps <= FEW_WARPS
     tiles_worth_it = 4 if time_is_contiguous else 32
@@ -58,15 +74,15 @@ def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
     return Tile(max(1, warps * WARP * run // steps), steps, warps, actions, run)
 
 
-def time_major(rows: int, window: int, run: int) -> Tile:
+def time_major(rows: int, window: int, run: int, actions: int) -> Tile:
     """[T, N]: neighbouring threads read neighbouring rows."""
     if rows >= 8 * FEW_ROWS and window <= 64:  # so many rows that no two threads need to share one
-        return Tile(WARP, min(8, window), 1, 1, min(8, window))
+        return Tile(WARP, min(8, window), 1, actions, min(8, window))
     if window <= WARP:
         run = min(8, window)
-        return Tile(WARP, window, window // run, 1, run)
+        return Tile(WARP, window, window // run, actions, run)
     steps = min(128 if window == 128 else 64, window)
-    return Tile(16, steps, 16 * steps // run // WARP, 1, run)
+    return Tile(16, steps, 16 * steps // run // WARP, actions, run)
 
 
 def _vector(actions: int, most: int) -> int:
