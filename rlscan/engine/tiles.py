@@ -62,7 +62,8 @@ def choose_tile(
             run = 32 if long else 16
         elif storage_bytes == 2:  # as many bytes a thread
             run = min(2 * run, 16)
-        warps = 1 if (run >= 16 and (few or not reverse)) or window <= WARP else 4 if window <= 128 else 2
+        alone = run >= 16 and (few or not reverse or storage_bytes == 2)
+        warps = 1 if alone or window <= WARP else 4 if window <= 128 else 2
         tile = row_major(window, min(run, window), warps)
     programs_are_few = -(-rows // tile.rows) * tile.warps <= FEW_WARPS
     tiles_worth_it = 4 if time_is_contiguous else 32
