@@ -9,6 +9,8 @@ VENV ?= .venv
 JOBS ?= auto
 EXAMPLES ?= 2000
 CERTIFICATE ?= build/certificate.json
+# kinds of call an estimator under compute-sanitizer
+KINDS ?= 10
 # the oldest and the newest that are supported
 TRITONS ?= 3.4.0 3.9.0
 
@@ -22,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu reproduce render claims triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize reproduce render claims triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -68,6 +70,14 @@ gpu: $(STAMP) ## the tests and the verification of compiled kernels (without a v
 	env -u TRITON_INTERPRET $(ONE_THREAD) $(PYTEST) -m gpu
 	@mkdir -p $(dir $(CERTIFICATE))
 	env -u TRITON_INTERPRET $(RLSCAN) verify --device cuda --examples $(EXAMPLES) --jobs $(JOBS) --json $(CERTIFICATE)
+
+sanitize: $(STAMP) ## compute-sanitizer's four tools over the kernel's variants at odd sizes (a GPU, and CUDA's tools)
+	@command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on the PATH: it comes with CUDA" >&2; exit 1; }
+	@set -e; for tool in memcheck racecheck initcheck synccheck; do \
+		echo "== $$tool"; \
+		env -u TRITON_INTERPRET PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
+			compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) tests/sanitize.py $(KINDS); \
+	done
 
 reproduce: $(STAMP) ## verify, then measure and render the tables that this machine can, then an example on real rollouts
 	$(RLSCAN) reproduce
