@@ -1,7 +1,7 @@
 """One pass over the kernel's variants at odd sizes, to run under compute-sanitizer: `make sanitize`.
 
-Every kind of load and store, both layouts, all dtypes, strides and tiles, time split over programs or not, at sizes that
-no tile divides; each result is checked too.
+Every kind of load and store, both layouts, all dtypes, strides and tiles, time split over programs or not, at sizes
+that no tile divides; each result is checked too.
 """
 
 import sys
