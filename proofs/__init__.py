@@ -24,7 +24,7 @@ from . import (
 from .registry import DEEP, STATEMENTS, Case, Result, Statement, Twin, TwinResult, check, run, statement
 
 if HAS_TRITON:  # without it there is no kernel to prove
-    from . import kernel  # noqa: F401  # its statements are in the lists
+    from . import induction, kernel  # noqa: F401  # their statements are in the lists
 
 __all__ = [
     "DEEP",
