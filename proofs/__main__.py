@@ -1,12 +1,12 @@
-"""`python -m rlscan.proofs [WORD ...]`: checks every statement, or those whose file or name contains a word.
+"""`python -m rlscan.proofs [--deep] [WORD ...]`: checks every statement, or those whose file or name contains a word.
 
-The exit code is 1 on any failure.
+With --deep also the statements that take minutes. The exit code is 1 on any failure.
 """
 
 import sys
 from collections.abc import Sequence
 
-from .registry import STATEMENTS, Result, Statement, run
+from .registry import DEEP, STATEMENTS, Result, Statement, run
 
 
 def line(result: Result) -> str:
@@ -43,4 +43,5 @@ def main(words: Sequence[str] = (), statements: Sequence[Statement] = STATEMENTS
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    deep = "--deep" in sys.argv
+    sys.exit(main([word for word in sys.argv[1:] if word != "--deep"], [*STATEMENTS, *(DEEP if deep else ())]))

@@ -70,6 +70,7 @@ class Result(NamedTuple):
 
 
 STATEMENTS: list[Statement] = []
+DEEP: list[Statement] = []  # those that take minutes, over a wider scope
 
 
 def statement(

@@ -26,6 +26,8 @@ def exact(number: Any) -> Any:
     """A Python number as the rational that it is."""
     if isinstance(number, bool) or not isinstance(number, int | float | Fraction):
         raise TypeError(f"{number!r} is not a number")
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
     return number if isinstance(number, int) else QQ(*number.as_integer_ratio())
 
 
@@ -84,11 +86,12 @@ def same(left: Any, right: Any) -> bool:
 
 
 class Symbols:
-    """Named symbols that can be computed with together."""
+    """Named symbols that can be computed with together, and with those of `numbers`, but with no others."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], numbers: "Symbols | None" = None) -> None:
         self.names = tuple(names)
-        self.ring = PolyRing([Symbol(name) for name in self.names], QQ, lex)
+        domain: Any = QQ if numbers is None else numbers.ring.to_domain()
+        self.ring: Any = PolyRing([Symbol(name) for name in self.names], domain, lex)
         self._by_name = {name: Real(gen) for name, gen in zip(self.names, self.ring.gens, strict=True)}
 
     def __getitem__(self, name: str) -> Real:
@@ -104,7 +107,8 @@ def derivative(x: Any, symbol: Real) -> Any:
 def _minimum_symbol(clip: Any, ratio: Any) -> Real:
     """The symbol that stands for the minimum of a symbol and a symbol or 1."""
     name = f"min({clip.as_expr()}, {1 if ratio == 1 else ratio.as_expr()})"
-    return Real(clip.ring.gens[[str(symbol) for symbol in clip.ring.symbols].index(name)])
+    ring = clip.ring if ratio == 1 else ratio.ring
+    return Real(ring.gens[[str(symbol) for symbol in ring.symbols].index(name)])
 
 
 def minimum(clip: Any, ratio: Any) -> Any:

@@ -94,6 +94,7 @@ class Launch:
         while group and levels[-1] > group and len(levels) < 3:
             levels.append(-(-levels[-1] // group))
         self.words = (2 if double else 1) * rows * sum(levels) if group else 0
+        block_actions = math.gcd(self.tile.actions, actions) or 1
         self.constants = (
             tuple(stride for layout in layouts for stride in layout),
             action_strides,
@@ -113,8 +114,8 @@ class Launch:
             self.tile.steps,
             min(self.tile.run, self.tile.steps),
             actions,
-            math.gcd(self.tile.actions, actions) or 1,
-            alignment,
+            block_actions,
+            math.gcd(alignment, block_actions),  # of the first action of every block
             window.steps % self.tile.steps == 0,
             any(reach(view) >= 2**31 for view in reached),
             group,

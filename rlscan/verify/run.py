@@ -168,14 +168,14 @@ def verdict(passed: bool) -> str:
     return "PASS" if passed else "FAIL"
 
 
-def prove(progress: Callable[[str], None]) -> list[Claim]:
+def prove(progress: Callable[[str], None], deep: bool = False) -> list[Claim]:
     import rlscan.proofs as proofs
 
     def tell(result: Any) -> None:
         progress(f"[proof] {result.name}{'' if result.passed else ': FAILED'}")
 
     claims = []
-    for result in proofs.run(progress=tell):
+    for result in proofs.run(progress=tell, statements=[*proofs.STATEMENTS, *(proofs.DEEP if deep else ())]):
         passing = [twin.name for twin in result.twins if not twin.rejected]
         detail = f"{result.over}; {result.scope}; {len(result.twins)} false twins rejected"
         if not result.proved:
@@ -198,7 +198,13 @@ def result_of(future: "concurrent.futures.Future[Outcome | list[Claim]]", job: J
 
 
 def verify(
-    *, device: str, examples: int, seed: int, processes: int, progress: Callable[[str], None] = lambda line: None
+    *,
+    device: str,
+    examples: int,
+    seed: int,
+    processes: int,
+    deep: bool = False,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Runs everything and returns the certificate."""
     start = time.perf_counter()
@@ -208,7 +214,7 @@ def verify(
     # spawned: a forked child could not use the GPU; proofs run here meanwhile
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(work, job): job for job in planned}
-        claims += prove(progress)
+        claims += prove(progress, deep)
         for number, future in enumerate(concurrent.futures.as_completed(running), 1):
             job = running[future]
             found = result_of(future, job)
