@@ -56,9 +56,9 @@ TWINS: dict[str, tuple[Twin, ...]] = {
         planted("all steps of a program belong to its first tile", "start = ((tiles - 1 - i) if REVERSE else i)", "start = ((tiles - 1 - first_tile) if REVERSE else i)"),
     ),
     "the_kernel_stores_retrace": (
-        planted("actions behind the first block are lost", "range(0, actions, BLOCK_ACTIONS)", "range(0, BLOCK_ACTIONS, BLOCK_ACTIONS)", "expectation"),
-        planted("Q and π have one stride", "action_strides[1]", "action_strides[0]", "expectation"),
-        planted("the policy lies where Q does", "policy_offset, action, action_strides[1]", "q_offset, action, action_strides[1]", "expectation"),
+        planted("actions behind the first block are lost", "static_range(ACTIONS // BLOCK_ACTIONS)", "static_range(1)", "expectation"),
+        planted("Q and π have one stride", "action_strides[1]", "action_strides[0]", "expectation_of_block"),
+        planted("the policy lies where Q does", "policy_offset, action, action_strides[1]", "q_offset, action, action_strides[1]", "expectation_of_block"),
         launched("a launch promises more than its strides keep", ACTION_ALIGNMENT=lambda a: 2 * a["ACTION_ALIGNMENT"]),
         planted("the trace of the step itself", "if KINDS[k] == NEXT or KINDS[k] >= SHIFTED:", "if KINDS[k] >= SHIFTED:"),
     ),

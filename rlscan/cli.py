@@ -27,6 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--seed", type=int, default=0, help="seed of every random draw (default: 0)")
         command.add_argument("--jobs", type=positive, default=None, help="processes (default: one a core, 8 at most)")
         command.add_argument("--json", type=Path, default=None, metavar="FILE", help="write the certificate here")
+    check.add_argument(
+        "--deep",
+        action="store_true",
+        help="also the wider proofs, mutants, peers, rounding over long windows, sanitizers (hours); "
+        "with --json FILE.json, a page FILE.md beside it",
+    )
     make.add_argument("--table", default=None, help="only this table of paper/tables.toml")
     commands.add_parser("doctor", help="what is installed, which path a call takes, and why")
     options = parser.parse_args(arguments)
@@ -96,12 +102,18 @@ def verify(options: argparse.Namespace) -> int:
         examples=options.examples,
         seed=options.seed,
         processes=options.jobs or default_processes(),
+        deep=getattr(options, "deep", False),
         progress=progress,
     )
     print(table(certificate))
     if options.json is not None:
         options.json.write_text(json.dumps(certificate, indent=1, ensure_ascii=False) + "\n")
         print(f"certificate: {options.json}")
+        if getattr(options, "deep", False):
+            from .verify.deep import page
+
+            options.json.with_suffix(".md").write_text(page(certificate))
+            print(f"page: {options.json.with_suffix('.md')}")
     return 0 if certificate["passed"] else 1
 
 

@@ -185,6 +185,12 @@ def test_the_exit_code_of_verify(
     arguments = ["verify", "--device", "cpu", "--examples", "5", "--seed", "7", "--jobs", "2", "--json", str(written)]
     assert cli.main(arguments) == code
     del asked["progress"]
-    assert asked == {"device": "cpu", "examples": 5, "seed": 7, "processes": 2}
+    assert asked == {"device": "cpu", "examples": 5, "seed": 7, "processes": 2, "deep": False}
     assert json.loads(written.read_text()) == certificate(verdict)
     assert verdict in capsys.readouterr().out
+    assert not written.with_suffix(".md").exists()
+
+    monkeypatch.setattr("rlscan.verify.deep.page", lambda found: f"passed: {found['passed']}")
+    assert cli.main([*arguments, "--deep"]) == code
+    assert asked["deep"] is True
+    assert written.with_suffix(".md").read_text() == f"passed: {verdict != 'FAIL'}"

@@ -55,6 +55,23 @@ def action_values(pointer, offset, action, action_stride, inside, ALIGNMENT: tl.
 
 
 @triton.jit
+def expectation_of_block(
+    q,
+    policy,
+    q_offset,
+    policy_offset,
+    action,
+    action_strides,
+    inside,
+    ALIGNMENT: tl.constexpr,
+    DTYPE: tl.constexpr,
+):
+    q_a = action_values(q, q_offset, action, action_strides[0], inside, ALIGNMENT, DTYPE)
+    policy_a = action_values(policy, policy_offset, action, action_strides[1], inside, ALIGNMENT, DTYPE)
+    return tl.sum(weighted(policy_a, q_a), 2)
+
+
+@triton.jit
 def expectation(
     q,
     policy,
@@ -72,15 +89,15 @@ def expectation(
     action = tl.arange(0, BLOCK_ACTIONS)[None, None, :]
     if ACTIONS <= 16 * BLOCK_ACTIONS:  # unrolled, so that all loads are on their way at once
         for block in tl.static_range(ACTIONS // BLOCK_ACTIONS):
-            a = block * BLOCK_ACTIONS + action
-            q_a = action_values(q, q_offset, a, action_strides[0], inside, ALIGNMENT, DTYPE)
-            policy_a = action_values(policy, policy_offset, a, action_strides[1], inside, ALIGNMENT, DTYPE)
-            total += tl.sum(weighted(policy_a, q_a), 2)
+            total += expectation_of_block(
+                *(q, policy, q_offset, policy_offset, block * BLOCK_ACTIONS + action),
+                *(action_strides, inside, ALIGNMENT, DTYPE),
+            )
     else:
         for first in range(0, ACTIONS, BLOCK_ACTIONS):
-            q_a = action_values(q, q_offset, first + action, action_strides[0], inside, ALIGNMENT, DTYPE)
-            policy_a = action_values(policy, policy_offset, first + action, action_strides[1], inside, ALIGNMENT, DTYPE)
-            total += tl.sum(weighted(policy_a, q_a), 2)
+            total += expectation_of_block(
+                *(q, policy, q_offset, policy_offset, first + action, action_strides, inside, ALIGNMENT, DTYPE)
+            )
     return total
 
 

@@ -232,6 +232,10 @@ def verify(
     claims.sort(key=lambda claim: (order.index(claim.kind), claim.claim))
     if not any(path == "triton" for path, _ in paths(device)):
         claims.append(Claim("every estimator is its definition, triton", "exact", 0, "NOT RUN", 0.0, "no GPU was used"))
+    if deep:
+        from .deep import steps, take
+
+        claims += [take(step, progress) for step in steps(device, processes)]
     faults = [claim for claim in claims if claim.kind == "faults"]
     return {
         "schema": 1,
