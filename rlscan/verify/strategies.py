@@ -66,6 +66,7 @@ class Example:
 
     setup: Setup
     arguments: dict[str, Any] = field(default_factory=dict)
+    exact: bool = False  # whether float32 arithmetic on the data does not round
 
     @property
     def steps(self) -> int:
@@ -115,19 +116,33 @@ def _random_setup(estimator: str, rng: random.Random, dtypes: tuple[str, ...]) -
     )
 
 
-def examples(choices: list[Setup], exact: bool, max_steps: int = 40) -> st.SearchStrategy[Example]:
-    """Rollouts for these setups; exact: small dyadic numbers on which float32 arithmetic does not round."""
+def examples(
+    choices: list[Setup],
+    exact: bool,
+    max_steps: int = 40,
+    *,
+    shapes: tuple[tuple[int, int], ...] = (),
+    closed: bool = False,
+    finite: bool = False,
+) -> st.SearchStrategy[Example]:
+    """Rollouts for these setups; exact: small dyadic numbers on which float32 arithmetic does not round.
+
+    shapes: these [N, T] alone (a function that is compiled for each). closed: every row terminates at T-1.
+    finite: no NaN or Inf, not even where the definition does not look.
+    """
+    lengths = st.sampled_from([edge for edge in EDGES if edge <= max_steps]) | st.integers(1, max_steps)
+    sizes = st.sampled_from(shapes) if shapes else st.tuples(st.integers(1, 5), lengths)
 
     @st.composite
     def build(draw: st.DrawFn) -> Example:
         setup = draw(st.sampled_from(choices))
-        rows = 1 if setup.layout == "T" else draw(st.integers(1, 5))
-        steps = draw(st.sampled_from([edge for edge in EDGES if edge <= max_steps]) | st.integers(1, max_steps))
+        rows, steps = draw(sizes)
+        rows = 1 if setup.layout == "T" else rows
         density = draw(st.sampled_from((0.0, 0.1, 0.3, 1.0)))
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         pattern = draw(_patterns(rows, steps, density, rng))
-        hazard = draw(st.sampled_from((None, None, None, "nan")))
-        return fill(setup, pattern, rng, exact=exact, hazard=hazard == "nan")
+        hazard = draw(st.sampled_from((None, None, None, "nan"))) if not finite else None
+        return fill(setup, close(pattern) if closed else pattern, rng, exact=exact, hazard=hazard == "nan", finite=finite)
 
     return build()
 
@@ -140,9 +155,18 @@ def _patterns(rows: int, steps: int, density: float, rng: np.random.Generator) -
     return st.just(drawn.astype(np.int8))
 
 
-def fill(setup: Setup, pattern: Any, rng: np.random.Generator, *, exact: bool, hazard: bool = False) -> Example:
+def close(pattern: Any) -> Any:
+    """The pattern with a termination at the last step of every row."""
+    closed = pattern.copy()
+    closed[:, -1:] = TERMINATED
+    return closed
+
+
+def fill(
+    setup: Setup, pattern: Any, rng: np.random.Generator, *, exact: bool, hazard: bool = False, finite: bool = False
+) -> Example:
     """Random data over a boundary pattern [N, T], garbage in every slot that the definition does not use."""
-    numbers = Numbers(setup, rng, exact, pattern.shape[1])
+    numbers = Numbers(setup, rng, exact, pattern.shape[1], finite)
     rows, steps = pattern.shape
     shape, edge_shape = (rows, steps, *setup.features), (rows, *setup.features)
     ended = pattern != NONE
@@ -207,7 +231,7 @@ def fill(setup: Setup, pattern: Any, rng: np.random.Generator, *, exact: bool, h
     if hazard:
         first = arguments[next(iter(arguments))]
         first[tuple(int(rng.integers(size)) for size in first.shape)] = np.nan
-    return Example(setup, arguments)
+    return Example(setup, arguments, exact)
 
 
 def _successor_actions(setup: Setup, numbers: "Numbers", shape: tuple[int, int], terminated: Any) -> dict[str, Any]:
@@ -226,9 +250,11 @@ class Numbers:
     """Draws of every kind of number, representable in the setup's dtype; dyadic and few-bit where exact."""
 
     GARBAGE = (np.nan, np.inf, -np.inf, 3e4)
+    FINITE_GARBAGE = (11.0, -13.0, 17.0, 19.0)  # larger than what is drawn, and of finite exponential
 
-    def __init__(self, setup: Setup, rng: np.random.Generator, exact: bool, steps: int) -> None:
+    def __init__(self, setup: Setup, rng: np.random.Generator, exact: bool, steps: int, finite: bool = False) -> None:
         self.rng, self.exact, self.dtype = rng, exact, setup.dtype
+        self.garbage = self.FINITE_GARBAGE if finite else self.GARBAGE
         self.options = dict(setup.options)
         # every factor 1/2 in β costs a bit a step; 24 bits hold the sum of a window only if it is short
         self.halves = steps <= 10
@@ -280,4 +306,4 @@ class Numbers:
     def poison(self, x: Any, unused: Any) -> None:
         """Garbage where the definition does not look; `unused` covers the leading dimensions of x."""
         count = int(x[unused].size)
-        x[unused] = self.rng.choice(np.array(self.GARBAGE), count).reshape(x[unused].shape)
+        x[unused] = self.rng.choice(np.array(self.garbage), count).reshape(x[unused].shape)

@@ -1,0 +1,106 @@
+"""Which known fault a function looks like: what code with each of them would give, against what it gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..verify.strategies import Example, Numbers
+from ..verify.tolerance import UNIT, outside
+from .fuzzing import Failure, Function, bound, more, try_on
+from .kinds import Kind
+from .options import RESULTS, Options, call
+from .weights import KINDS, axes_swapped
+
+MULTIPLIED = "multiplied by zero instead of selected"
+AXES = "axes swapped"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Kinds that explain every result seen, likeliest first; several names in `kinds` where it takes two at once."""
+
+    kinds: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    together: bool = False
+    tried: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the function gave on a rollout, and how far a right one may be from its own definition."""
+
+    example: Example
+    got: dict[str, Any]
+    bound: dict[str, Any]
+
+    def fits(self, results: tuple[Any, ...] | None) -> bool:
+        """Whether these are the function's results. A wrong result rounds like a right one of its own size."""
+        if results is None:
+            return True
+        names = RESULTS[self.example.setup.estimator]
+        for name, x in zip(names, results, strict=True):
+            if name in self.got:
+                size = UNIT[self.example.setup.dtype] * 64
+                limit = np.where(np.isfinite(self.bound[name]), self.bound[name], 0.0) * 2
+                if outside(self.got[name], x, limit + size * np.abs(x)).any():
+                    return False
+        return True
+
+
+def diagnose(function: Function, options: Options, failure: Failure) -> Diagnosis:
+    """The kinds that give what the function gives on the counterexample and on more rollouts."""
+    found = [failure.example, *more(options)]
+    if options.unused == "nan" and only_unused(function, options, found):
+        says = "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not"
+        return Diagnosis((MULTIPLIED,), (says,), tried=1)
+    evidence = [e for e in (look(function, options, example) for example in found) if e]
+    if not evidence:
+        return Diagnosis()
+    square = [e for e in evidence if axes_swapped(e.example) is not None and e.example.steps > 1]
+    if square and all(e.fits(axes_swapped(e.example)) for e in square):
+        return Diagnosis((AXES,), ("time was read along the rows: the layout is the other one",), tried=1)
+    if failure.words:
+        return Diagnosis()
+    candidates = [kind for kind in KINDS if options.estimator in kind.estimators]
+    alone = [kind for kind in candidates if explains(evidence, kind)]
+    if alone:
+        names = tuple(dict.fromkeys(kind.name for kind in alone))
+        return Diagnosis(names, tuple(next(k.says for k in alone if k.name == name) for name in names), tried=len(candidates))
+    for pair in combinations(candidates, 2):
+        if explains(evidence, *pair):
+            return Diagnosis(tuple(k.name for k in pair), tuple(k.says for k in pair), True, len(candidates))
+    return Diagnosis(tried=len(candidates))
+
+
+def explains(evidence: list[Evidence], kind: Kind, *others: Kind) -> bool:
+    return all(e.fits(kind.results(e.example, *others)) for e in evidence)
+
+
+def look(function: Function, options: Options, example: Example) -> Evidence | None:
+    """None where it raises, or gives another shape: that explains nothing."""
+    try:
+        got = call(function, options, example)
+    except Exception:
+        return None
+    limits = bound(example)
+    values = {name: x.detach().double().numpy() for name, x in zip(options.results, got, strict=True)}
+    if any(x.shape != limits[name].shape for name, x in values.items()):
+        return None
+    return Evidence(example, values, limits)
+
+
+def only_unused(function: Function, options: Options, found: list[Example]) -> bool:
+    """Whether the function is right as soon as no slot holds NaN or Inf."""
+    return all(try_on(function, options, finite(example)) is None for example in found)
+
+
+def finite(example: Example) -> Example:
+    arguments = {
+        name: np.where(np.isfinite(x), x, Numbers.FINITE_GARBAGE[0]) if isinstance(x, np.ndarray) and x.dtype != bool else x
+        for name, x in example.arguments.items()
+    }
+    return replace(example, arguments=arguments)
