@@ -85,9 +85,11 @@ def derive(p: Parts) -> None:
         return
     end = p.terminated | p.truncated
     p.keep = np.where(end, 0.0, 1.0)
-    p.cut = end.copy()
-    p.cut[:, -1:] = True
-    p.cut_advantage = p.cut.copy()  # of V-trace's second shift
+    p.window = np.zeros(p.shape, bool)  # where the window ends, if that is a rule of its own
+    p.window[:, -1:] = True
+    p.cut = end | p.window
+    p.cut_advantage = p.cut  # of V-trace's second shift
+    p.beyond = np.zeros(p.shape[0])  # v_T [N]
     if p.estimator == "retrace":
         p.bootstrap = expectation(p)
     elif p.next_values is not None:
@@ -102,6 +104,19 @@ def derive(p: Parts) -> None:
     p.lambda_c = p.lambda_
     clip(p)
     p.mixed = p.options.get("advantage") == "mixed"
+
+
+def start_from_last_value(p: Parts) -> None:
+    """The other way to write the same: V(s_T) is what is carried into the last step, which mixes like any other.
+
+    Right parts give the same results either way; wrong ones need not.
+    """
+    if p.estimator in ("td_lambda", "discounted_returns", "vtrace"):
+        p.window = np.zeros(p.shape, bool)
+        p.cut = p.cut_advantage = p.terminated | p.truncated
+        p.beyond = p.last if p.next_values is None else p.next_values[:, -1]
+        if p.estimator != "vtrace":
+            p.carry = p.beyond
 
 
 def clip(p: Parts) -> None:
@@ -121,13 +136,14 @@ def expectation(p: Parts) -> Any:
 def backward(p: Parts, alpha: Any, beta: Any) -> Any:
     x, state = np.empty(p.shape), p.carry
     for t in reversed(range(p.shape[1])):
-        state = alpha[:, t] + times(beta[:, t], state)
+        # an empty carry adds nothing, whatever it would be multiplied by
+        state = alpha[:, t] + np.where(state == 0, 0.0, times(beta[:, t], state))
         x[:, t] = state
     return x
 
 
 def forward(p: Parts) -> None:
-    decay = times(p.gamma_carry, p.lambda_) * p.keep
+    decay = times(p.keep, times(p.gamma_carry, p.lambda_))
     x, state = np.empty(p.shape), p.carry
     for t in range(p.shape[1]):
         state = p.inputs[:, t] + times(decay[:, t], state)
@@ -137,14 +153,14 @@ def forward(p: Parts) -> None:
 
 def gae(p: Parts) -> None:
     delta = p.rewards + times(p.gamma_bootstrap, p.successor) - p.values
-    x = backward(p, delta, times(p.gamma_carry, p.lambda_) * p.keep)
+    x = backward(p, delta, times(p.keep, times(p.gamma_carry, p.lambda_)))
     p.results = [x, x + p.values]
 
 
 def vtrace(p: Parts) -> None:
     delta = p.rewards + times(p.gamma_bootstrap, p.successor) - p.values
-    targets = p.values + backward(p, times(p.rho, delta), times(p.gamma_carry, p.c) * p.keep)
-    inside = following(targets, 0.0)
+    targets = p.values + backward(p, times(p.rho, delta), times(p.keep, times(p.gamma_carry, p.c)))
+    inside = following(targets, p.beyond)
     if p.mixed:
         inside = times(p.lambda_, inside) + times(1 - p.lambda_, p.successor)
     p.target_next = np.where(p.cut_advantage, p.successor, inside)
@@ -153,17 +169,17 @@ def vtrace(p: Parts) -> None:
 
 def retrace(p: Parts) -> None:
     delta = p.rewards + times(p.gamma_bootstrap, p.successor) - p.values
-    p.results = [p.values + backward(p, delta, times(p.gamma_carry, p.c_next) * p.keep)]
+    p.results = [p.values + backward(p, delta, times(p.keep, times(p.gamma_carry, p.c_next)))]
 
 
 def td_lambda(p: Parts) -> None:
     mixed = np.where(p.cut, p.successor, times(1 - p.lambda_, p.successor))
-    p.results = [backward(p, p.rewards + times(p.gamma_bootstrap, mixed), times(p.gamma_carry, p.lambda_) * p.keep)]
+    p.results = [backward(p, p.rewards + times(p.gamma_bootstrap, mixed), times(p.keep, times(p.gamma_carry, p.lambda_)))]
 
 
 def discounted_returns(p: Parts) -> None:
     alone = np.where(p.cut, p.successor, 0.0)
-    p.results = [backward(p, p.rewards + times(p.gamma_bootstrap, alone), p.gamma_carry * p.keep)]
+    p.results = [backward(p, p.rewards + times(p.gamma_bootstrap, alone), times(p.keep, p.gamma_carry))]
 
 
 RECURRENCES: dict[str, Step] = {f.__name__: f for f in (gae, vtrace, retrace, td_lambda, discounted_returns)}

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..verify.strategies import Example, Numbers
 from ..verify.tolerance import UNIT, outside
-from .fuzzing import Failure, Function, bound, more, try_on
+from .anatomy import start_from_last_value
+from .fuzzing import Failure, Function, bound, expected, more, try_on
 from .kinds import Kind
 from .options import RESULTS, Options, call
 from .weights import KINDS, axes_swapped
@@ -37,16 +38,22 @@ class Evidence:
     got: dict[str, Any]
     bound: dict[str, Any]
 
-    def fits(self, results: tuple[Any, ...] | None) -> bool:
-        """Whether these are the function's results. A wrong result rounds like a right one of its own size."""
-        if results is None:
-            return True
+    @property
+    def tells(self) -> bool:
+        """Whether some number is wrong, rather than NaN or infinite."""
+        right = expected(self.example)
+        return any((outside(x, right[k], self.bound[k]) & np.isfinite(x)).any() for k, x in self.got.items())
+
+    def fits(self, results: tuple[Any, ...]) -> bool:
+        """Whether these are the function's results. A wrong result rounds like a right one of its own size;
+        where a function overflows, nothing is said.
+        """
         names = RESULTS[self.example.setup.estimator]
         for name, x in zip(names, results, strict=True):
             if name in self.got:
                 size = UNIT[self.example.setup.dtype] * 64
                 limit = np.where(np.isfinite(self.bound[name]), self.bound[name], 0.0) * 2
-                if outside(self.got[name], x, limit + size * np.abs(x)).any():
+                if (outside(self.got[name], x, limit + size * np.abs(x)) & np.isfinite(self.got[name])).any():
                     return False
         return True
 
@@ -58,10 +65,11 @@ def diagnose(function: Function, options: Options, failure: Failure) -> Diagnosi
         says = "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not"
         return Diagnosis((MULTIPLIED,), (says,), tried=1)
     evidence = [e for e in (look(function, options, example) for example in found) if e]
-    if not evidence:
+    if not any(e.tells for e in evidence):
         return Diagnosis()
-    square = [e for e in evidence if axes_swapped(e.example) is not None and e.example.steps > 1]
-    if square and all(e.fits(axes_swapped(e.example)) for e in square):
+    swapped = [(e, axes_swapped(e.example)) for e in evidence if e.example.steps > 1]
+    square = [e.fits(results) for e, results in swapped if results is not None]
+    if square and all(square):
         return Diagnosis((AXES,), ("time was read along the rows: the layout is the other one",), tried=1)
     if failure.words:
         return Diagnosis()
@@ -77,7 +85,11 @@ def diagnose(function: Function, options: Options, failure: Failure) -> Diagnosi
 
 
 def explains(evidence: list[Evidence], kind: Kind, *others: Kind) -> bool:
-    return all(e.fits(kind.results(e.example, *others)) for e in evidence)
+    """In either way to write the right thing."""
+    return any(
+        all(e.fits(kind.results(e.example, *others, style=style)) for e in evidence)
+        for style in ((), (start_from_last_value,))
+    )
 
 
 def look(function: Function, options: Options, example: Example) -> Evidence | None:

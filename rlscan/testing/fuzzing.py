@@ -54,14 +54,14 @@ def try_on(function: Function, options: Options, example: Example) -> Failure | 
     except Misuse:
         raise
     except Exception as error:
-        return Failure(example, f"it raised {type(error).__name__}: {error}", error=error)
+        return Failure(example, f"raised {type(error).__name__}: {error}", error=error)
     right, limits = expected(example), bound(example)
     for name, x in zip(options.results, found, strict=True):
         want = right[name]
         try:
             values = require(x, want, name)
         except Mismatch as mismatch:
-            return Failure(example, f"{mismatch}{shape_hint(tuple(x.shape), want.shape)}")
+            return Failure(example, f"gave a wrong shape: {mismatch}{shape_hint(tuple(x.shape), want.shape)}")
         exact = options.exact and example.exact
         wrong = unequal(values, stored(want, x.dtype)) if exact else outside(values, want, limits[name])
         if wrong.any():

@@ -6,7 +6,7 @@ no flag can take either value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from .anatomy import Parts, Step, following, preceding, solve
 
 BOOTSTRAPPED = ("gae", "vtrace", "td_lambda", "discounted_returns")
 BACKWARD = (*BOOTSTRAPPED, "retrace")
+STAGES = ("before", "after", "finish")
 DECAYING = ("gae", "vtrace", "td_lambda", "retrace", "eligibility_traces")
 
 
@@ -31,11 +32,10 @@ class Kind:
     estimators: tuple[str, ...]
     cases: tuple[str, ...] = ()
 
-    def results(self, example: Example, *others: Kind) -> tuple[Any, ...]:
+    def results(self, example: Example, *others: Kind, style: Sequence[Step] = ()) -> tuple[Any, ...]:
         """What code with this fault, and the others, gives."""
-        kinds = (self, *others)
-        stages: Any = {s: [k.change for k in kinds if k.stage == s] for s in ("before", "after", "finish")}
-        return solve(example, **stages)
+        stages = {stage: [k.change for k in (self, *others) if k.stage == stage] for stage in STAGES}
+        return solve(example, stages["before"], [*style, *stages["after"]], stages["finish"])
 
 
 KINDS: list[Kind] = []
@@ -209,11 +209,10 @@ def _(p: Parts) -> None:
     p.truncated[:] = False
 
 
-@kind("carry leaked at truncation", "truncations mix and carry as inside an episode", ("td_lambda", "discounted_returns"))
+@kind("carry leaked at truncation", "truncations mix and carry as inside an episode", ("td_lambda",))
 def _(p: Parts) -> None:
     p.keep = np.where(p.terminated, 0.0, 1.0)
-    p.cut = p.terminated.copy()
-    p.cut[:, -1:] = True
+    p.cut = p.terminated | p.window
 
 
 @kind("carry leaked at every boundary", "the next episode enters where this one ends, in any way")
@@ -233,19 +232,17 @@ def _(p: Parts) -> None:
 
 @kind("second shift leaks", "v_{t+1} of the next episode is used where this one is cut", ("vtrace",), cases=("c21_vtrace_trunc_leak",))
 def _(p: Parts) -> None:
-    p.cut_advantage = p.terminated.copy()
-    p.cut_advantage[:, -1:] = True
+    p.cut_advantage = p.terminated | p.window
 
 
 @kind("second shift leaks", "v_{t+1} of the next episode is used where this one terminates", ("vtrace",))
 def _(p: Parts) -> None:
-    p.cut_advantage = cut(p)
-    p.cut_advantage[:, -1:] = True
+    p.cut_advantage = cut(p) | p.window
 
 
 @kind("second shift leaks", "v_{t+1} of the next episode is used where this one ends", ("vtrace",))
 def _(p: Parts) -> None:
-    p.cut_advantage[:, :-1] = False
+    p.cut_advantage = p.window
 
 
 @kind("initial value lost", "the scan starts from 0", FLAGGED_BY_END)

@@ -176,7 +176,7 @@ def _(p: Parts) -> None:
 
 @kind("other policy advantage", "towards V' in place of v'", ("vtrace",))
 def _(p: Parts) -> None:
-    p.cut_advantage[:] = True
+    p.cut_advantage = np.ones(p.shape, bool)
 
 
 @kind("other policy advantage", "its ratio is ρ rather than ρ^pg", ("vtrace",))
@@ -184,7 +184,7 @@ def _(p: Parts) -> None:
     p.pg_rho = p.rho
 
 
-@kind("first step left out", "a sum over the steps before, without its own", FLAGGED_BY_END, "finish")
+@kind("own step left out", "a sum over the steps before, without its own", FLAGGED_BY_END, "finish")
 def _(p: Parts) -> None:
     p.results[0] = p.results[0] - p.inputs
 
