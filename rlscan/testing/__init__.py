@@ -25,7 +25,7 @@ something at all, say so:
                   "none": only terminations are drawn, and nothing is said about time limits
     last_values   False: no `last_values`; every window drawn ends an episode, and others are not said to be right
     initial       False: no `initial` (traces, sums); every scan starts from 0
-    gamma, lambda_  "number": a float; "steps": an array of one number a step
+    gamma, lambda_  "number": a float; "steps": an array of one number a step; lambda_="one": no `lambda_`, which is 1
     unused        "finite": slots that the definition does not use (values behind a termination) hold finite garbage;
                   "nan": they hold NaN and Inf too, which multiplying by 0 does not remove, and some rewards are NaN
     results       what it returns, in order: results="advantages", results=("returns", "advantages")

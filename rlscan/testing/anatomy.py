@@ -97,6 +97,7 @@ def derive(p: Parts) -> None:
     else:
         p.bootstrap = np.where(p.truncated, p.truncation_values, following(p.values, p.last))
     p.successor = np.where(p.terminated, 0.0, p.bootstrap)
+    p.successor_advantage = None  # V-trace's advantages take another than its targets
     p.ratio = np.ones(p.shape) if p.options.get("trace") == "q_lambda" else np.exp(p.log_ratios)
     p.clips = {"rho_clip": 1.0, "c_clip": 1.0, "pg_rho_clip": 1.0, **p.options}
     if p.options.get("trace", "retrace") != "retrace":
@@ -158,12 +159,14 @@ def gae(p: Parts) -> None:
 
 
 def vtrace(p: Parts) -> None:
+    if p.successor_advantage is None:
+        p.successor_advantage = p.successor
     delta = p.rewards + times(p.gamma_bootstrap, p.successor) - p.values
     targets = p.values + backward(p, times(p.rho, delta), times(p.keep, times(p.gamma_carry, p.c)))
     inside = following(targets, p.beyond)
     if p.mixed:
-        inside = times(p.lambda_, inside) + times(1 - p.lambda_, p.successor)
-    p.target_next = np.where(p.cut_advantage, p.successor, inside)
+        inside = times(p.lambda_, inside) + times(1 - p.lambda_, p.successor_advantage)
+    p.target_next = np.where(p.cut_advantage, p.successor_advantage, inside)
     p.results = [targets, times(p.pg_rho, p.rewards + times(p.gamma_bootstrap, p.target_next) - p.values)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -17,7 +18,35 @@ from .options import RESULTS, Options, call
 from .weights import KINDS, axes_swapped
 
 MULTIPLIED = "multiplied by zero instead of selected"
+OVERFLOWED = "ratio not clipped before exp"
 AXES = "axes swapped"
+# of the kinds that are not parts of a definition
+CASES = {MULTIPLIED: ("c54_nan_next", "c55_nan_other_episode"), OVERFLOWED: ("c29_logratio_overflow",), AXES: ("c64_layout",)}
+
+
+def finite(example: Example) -> Example:
+    """With a number wherever there was NaN or Inf."""
+    return changed(example, lambda x: np.where(np.isfinite(x), x, Numbers.FINITE_GARBAGE[0]))
+
+
+def moderate(example: Example) -> Example:
+    """With log-ratios whose exponential does not overflow."""
+    return changed(example, lambda x: np.clip(x, -8.0, 8.0), ("log_ratios",))
+
+
+def changed(example: Example, change: Callable[[Any], Any], names: tuple[str, ...] = ()) -> Example:
+    """Every array of numbers, or those of these names, changed."""
+    arguments = {
+        name: change(x) if isinstance(x, np.ndarray) and x.dtype != bool and name in (names or (name,)) else x
+        for name, x in example.arguments.items()
+    }
+    return replace(example, arguments=arguments, exact=False)
+
+
+HARMLESS = (
+    (MULTIPLIED, "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not", finite),
+    (OVERFLOWED, "right where log-ratios are moderate: exp of a large one is Inf, and Inf times 0 is NaN", moderate),
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +90,9 @@ class Evidence:
 def diagnose(function: Function, options: Options, failure: Failure) -> Diagnosis:
     """The kinds that give what the function gives on the counterexample and on more rollouts."""
     found = [failure.example, *more(options)]
-    if options.unused == "nan" and only_unused(function, options, found):
-        says = "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not"
-        return Diagnosis((MULTIPLIED,), (says,), tried=1)
+    for name, says, harmless in HARMLESS:
+        if all(try_on(function, options, harmless(example)) is None for example in found):
+            return Diagnosis((name,), (says,), tried=1)
     evidence = [e for e in (look(function, options, example) for example in found) if e]
     if not any(e.tells for e in evidence):
         return Diagnosis()
@@ -103,16 +132,3 @@ def look(function: Function, options: Options, example: Example) -> Evidence | N
     if any(x.shape != limits[name].shape for name, x in values.items()):
         return None
     return Evidence(example, values, limits)
-
-
-def only_unused(function: Function, options: Options, found: list[Example]) -> bool:
-    """Whether the function is right as soon as no slot holds NaN or Inf."""
-    return all(try_on(function, options, finite(example)) is None for example in found)
-
-
-def finite(example: Example) -> Example:
-    arguments = {
-        name: np.where(np.isfinite(x), x, Numbers.FINITE_GARBAGE[0]) if isinstance(x, np.ndarray) and x.dtype != bool else x
-        for name, x in example.arguments.items()
-    }
-    return replace(example, arguments=arguments)

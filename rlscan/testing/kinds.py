@@ -186,6 +186,17 @@ def _(p: Parts) -> None:
     p.successor = np.where(p.terminated, 0.0, p.values)
 
 
+@kind("wrong state's value", "in the advantage at a truncation, v_{t+1} and V of the next episode's first state", ("vtrace",))
+def _(p: Parts) -> None:
+    p.successor_advantage = np.where(cut(p), following(p.values, p.last), p.successor)
+    p.cut_advantage = p.terminated | p.window
+
+
+@kind("wrong state's value", "in the advantage at a truncation, V of the next episode's first state", ("vtrace",))
+def _(p: Parts) -> None:
+    p.successor_advantage = np.where(cut(p), following(p.values, p.bootstrap[:, -1]), p.successor)
+
+
 # Carries
 
 

@@ -47,7 +47,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "framework": ("numpy", "torch", "jax"),
     "truncation": ("values", "next_values", "in_rewards", "none"),
     "gamma": ("number", "steps"),
-    "lambda_": ("number", "steps"),
+    "lambda_": ("number", "steps", "one"),
     "dtype": ("float32", "float64", "float16", "bfloat16"),
     "flag_dtype": ("bool", "uint8", "float32"),
     "unused": ("finite", "nan"),
@@ -101,7 +101,7 @@ class Options:
             truncates=not self.forward and self.truncation != "none",
             bootstrap="next" if self.truncation == "next_values" else "last",
             gamma=self.gamma,
-            lambda_=self.lambda_,
+            lambda_="number" if self.lambda_ == "one" else self.lambda_,
             options=self.settings,
             actions=self.actions,
         )
@@ -146,8 +146,6 @@ def refuse(options: Options) -> None:
         )
     if options.truncation == "next_values" and not options.last_values:
         raise ValueError('truncation="next_values" holds V(s_T) too: leave last_values out')
-    if options.truncation == "in_rewards" and options.gamma == "steps":
-        raise ValueError('truncation="in_rewards" needs one γ: leave gamma="steps" out')
     if options.framework == "numpy" and options.dtype == "bfloat16":
         raise ValueError('NumPy has no bfloat16: say framework="torch" or "jax"')
     if options.framework == "jax":
@@ -182,6 +180,7 @@ def definition_of(options: Options, example: Example) -> dict[str, Any]:
         a |= {"starts": np.concatenate([first, ends[:, :-1]], 1), "last_done": ends[:, -1]}
     unsupported = {"last_values"} if not options.last_values else set()
     unsupported |= {"initial"} if not options.initial else set()
+    unsupported |= {"lambda_"} if options.lambda_ == "one" else set()
     return {name: value for name, value in a.items() if name not in unsupported}
 
 

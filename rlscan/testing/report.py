@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..verify.trial import CASES
-from .diagnosis import Diagnosis
+from .diagnosis import CASES, Diagnosis
 from .fuzzing import Failure
 from .options import RESULTS, Options
 from .weights import KINDS
@@ -41,7 +40,7 @@ def text(name: str, options: Options, failure: Failure, diagnosis: Diagnosis) ->
 
 
 def number(x: float) -> str:
-    return f"{x:.6g}" if math.isfinite(x) else str(x)
+    return f"{x + 0.0:.6g}" if math.isfinite(x) else str(x)
 
 
 def where(options: Options, failure: Failure) -> list[str]:
@@ -101,8 +100,8 @@ def kinds(options: Options, diagnosis: Diagnosis) -> list[str]:
     lines = [head]
     for name, word in zip(diagnosis.kinds, diagnosis.says, strict=True):
         entries = [k for k in KINDS if k.name == name and k.cases and options.estimator in k.estimators]
-        cases = sorted({case for entry in entries for case in entry.cases})
-        shown = f" (cases {', '.join(c for c in cases if c in CASES)})" if cases else ""
+        cases = sorted({*(case for entry in entries for case in entry.cases), *CASES.get(name, ())})
+        shown = f" (as in {', '.join(cases)})" if cases else ""
         lines.append(f"  {name}: {word}{shown}")
     return [*lines, "  (It gives the same numbers as the function, here and on other rollouts.)"]
 
