@@ -6,7 +6,7 @@ Nothing is imported until it is called, for none of these packages is needed by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,9 @@ def sb3_rollout_buffer(rewards, values, starts, last_done, last_values, gamma, l
 # rlax: one row at a time, mapped over rows; discounts of 0 are its terminations
 
 
-@lru_cache(maxsize=None)
+@cache
 def _mapped(name: str, named: tuple[str, ...] = (), **fixed: Any) -> Function:
-    """rlax's function over rows, compiled; numbers are for all rows, and the last arguments are passed by these names."""
+    """rlax's function over rows, compiled; numbers are for all rows, and the last arguments go by name."""
     import jax
     import rlax
 
@@ -100,9 +100,7 @@ def rlax_vtrace_with_final_values(
     return found.errors + values, found.pg_advantage
 
 
-def rlax_lambda_returns(
-    rewards, values, terminated, truncated, last_values, truncation_values, gamma, lambda_
-) -> Any:
+def rlax_lambda_returns(rewards, values, terminated, truncated, last_values, truncation_values, gamma, lambda_) -> Any:
     """λ-returns; a truncation is λ_t = 0 with the final observation's value as v_t."""
     import jax.numpy as jnp
 

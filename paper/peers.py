@@ -78,7 +78,9 @@ BUFFER = "RolloutBuffer.compute_returns_and_advantage"
 VTRACE = "vtrace_td_error_and_advantage"
 OFF_POLICY = "general_off_policy_returns_from_q_and_v"
 SELECTS_NOT = "Masks multiply, so NaN or Inf in a slot that is not used, or of another episode, spreads."
-SERIES = "The series of (γλ)^k is cut off where terms come near 1e-7, earlier for small γλ: an error of up to 1e-5 of a reward."
+SERIES = (
+    "The series of (γλ)^k ends after ⌊log 1e-7 / log γλ⌋ terms, so the first weight that is dropped is up to 1e-7/γλ."
+)
 
 PEERS = (
     Peer("stable-baselines3", BUFFER, "gae", adapters.sb3_rollout_buffer, {**SB3, "truncation": "none"}),
@@ -111,7 +113,9 @@ PEERS = (
 )  # fmt: skip
 
 
-def verdict(estimator: str, function: Callable[..., Any], convention: dict[str, Any]) -> tuple[bool, tuple[str, ...], str]:
+def verdict(
+    estimator: str, function: Callable[..., Any], convention: dict[str, Any]
+) -> tuple[bool, tuple[str, ...], str]:
     try:
         getattr(testing, f"check_{estimator}")(function, **convention)
     except testing.Counterexample as found:
@@ -144,7 +148,9 @@ def run_peers(before: list[dict[str, Any]]) -> list[dict[str, Any]]:
         right, kinds, report = peer.check()
         row = {"package": peer.package, "versions": versions(peer.package), "function": peer.name}
         row |= {"estimator": peer.estimator, "convention": peer.convention, "difference": peer.difference}
-        rows.append({**row, "right": right, "kinds": kinds, "as_stated": as_stated(peer, right, kinds), "report": report})
+        rows.append(
+            {**row, "right": right, "kinds": kinds, "as_stated": as_stated(peer, right, kinds), "report": report}
+        )
         print(f"{peer.name} {peer.convention}: {'right' if right else kinds or 'differs'}", flush=True)
     kept = [row for row in before if missing(row["package"])]
     return json.loads(json.dumps(kept + rows))  # type: ignore[no-any-return]
@@ -199,7 +205,10 @@ def page(result: dict[str, Any]) -> str:
             lines += [f"NOT RUN: {package} was not installed."]
             continue
         lines += [f"Checked: {rows[0]['versions']}.", "", *(f"- {text}" for text in SHARED[package]), ""]
-        body = [[f"`{r['function']}`", r["estimator"], call(r["convention"]), said(r), r["difference"] or ABSENT] for r in rows]
+        body = [
+            [f"`{r['function']}`", r["estimator"], call(r["convention"]), said(r), r["difference"] or ABSENT]
+            for r in rows
+        ]
         lines += [table(["function", "checked as", "under", "verdict", "what differs"], body)]
     found = sum(row["found"] for row in result["faulty"])
     lines += ["", "## Deliberately faulty versions", ""]
@@ -210,7 +219,9 @@ def page(result: dict[str, Any]) -> str:
         "([paper/faulty_versions.py](../faulty_versions.py)).",
         "",
     ]
-    body = [[f"`{r['estimator']}`", r["planted"], ", ".join(r["kinds"]) or "**none**", place(r)] for r in result["faulty"]]
+    body = [
+        [f"`{r['estimator']}`", r["planted"], ", ".join(r["kinds"]) or "**none**", place(r)] for r in result["faulty"]
+    ]
     lines += [table(["estimator", "planted", "what it said", "smallest counterexample"], body), ""]
     when = result["environment"]
     lines += [f"Python {when['versions']['python']}, commit {when['commit'][:12]}, {when['date']}.", ""]

@@ -26,7 +26,7 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 def modules() -> list[str]:
     """Every module of the package, the reference and (where SymPy is) the proofs among them."""
     found = ["rlscan"]
-    for package in ("rlscan", "rlscan.engine", "rlscan.verify", "rlscan.reference", "rlscan.proofs"):
+    for package in ("rlscan", "rlscan.engine", "rlscan.verify", "rlscan.testing", "rlscan.reference", "rlscan.proofs"):
         with contextlib.suppress(ImportError):
             found += [
                 f"{package}.{module.name}" for module in pkgutil.iter_modules(importlib.import_module(package).__path__)

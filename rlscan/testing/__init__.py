@@ -1,4 +1,4 @@
-'''Fuzz your own estimator: NumPy, PyTorch or JAX, in your own tests.
+"""Fuzz your own estimator: NumPy, PyTorch or JAX, in your own tests.
 
     from rlscan.testing import check_gae
 
@@ -11,8 +11,8 @@ that shows it, row and step, the boundary there, expected, got, and which known 
 
 Your function is called by keyword, with rlscan's names: rewards, values, terminated, truncated, last_values,
 truncation_values, gamma, lambda_ for GAE (each check's docstring has the others). Where yours differs, wrap it, as in
-`check_gae(lambda *, rewards, terminated, **rest: my_gae(rewards, dones=terminated, **rest))`; and where it does not know
-something at all, say so:
+`check_gae(lambda *, terminated, **rest: my_gae(dones=terminated, **rest))`; and where it does not know something at
+all, say so:
 
     layout        "NT" [N, T]; "TN" [T, N]; "T" [T], one row, what is one a row being 0-d
     framework     "numpy", "torch" (CPU tensors) or "jax": of the arrays that are passed
@@ -30,7 +30,7 @@ something at all, say so:
                   "nan": they hold NaN and Inf too, which multiplying by 0 does not remove, and some rewards are NaN
     results       what it returns, in order: results="advantages", results=("returns", "advantages")
     exact         True: equal bit for bit where float32 arithmetic does not round, in whatever order
-    dtype         "float32", "float64", "float16", "bfloat16"; 16-bit results are expected to be rounded once, at the end
+    dtype         "float32", "float64", "float16", "bfloat16"; 16-bit results are rounded once, at the end
     flag_dtype    "bool", "uint8" or "float32"
     examples, max_steps, seed  how many rollouts, how long, and which
 
@@ -46,7 +46,7 @@ For tests of your own there are the parts: `rollouts` (a Hypothesis strategy), `
 ...     a = rollout.arguments
 ...     assert expected(rollout)["returns"].shape == a["rewards"].shape == bound(rollout)["returns"].shape
 >>> test_returns()
-'''
+"""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ __all__ = [
 ]
 
 
-def rollouts(estimator: str, *, small_numbers: bool = False, **convention: Unpack[Convention]) -> SearchStrategy[Example]:
+def rollouts(
+    estimator: str, *, small_numbers: bool = False, **convention: Unpack[Convention]
+) -> SearchStrategy[Example]:
     """A strategy for rollouts with boundaries; `arguments` of what it draws are canonical [N, T] arrays by name.
 
     small_numbers: of few bits, on which float32 arithmetic is exact in any order. Options that do not concern the

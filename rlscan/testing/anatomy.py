@@ -177,7 +177,9 @@ def retrace(p: Parts) -> None:
 
 def td_lambda(p: Parts) -> None:
     mixed = np.where(p.cut, p.successor, times(1 - p.lambda_, p.successor))
-    p.results = [backward(p, p.rewards + times(p.gamma_bootstrap, mixed), times(p.keep, times(p.gamma_carry, p.lambda_)))]
+    p.results = [
+        backward(p, p.rewards + times(p.gamma_bootstrap, mixed), times(p.keep, times(p.gamma_carry, p.lambda_)))
+    ]
 
 
 def discounted_returns(p: Parts) -> None:

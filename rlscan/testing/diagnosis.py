@@ -21,7 +21,11 @@ MULTIPLIED = "multiplied by zero instead of selected"
 OVERFLOWED = "ratio not clipped before exp"
 AXES = "axes swapped"
 # of the kinds that are not parts of a definition
-CASES = {MULTIPLIED: ("c54_nan_next", "c55_nan_other_episode"), OVERFLOWED: ("c29_logratio_overflow",), AXES: ("c64_layout",)}
+CASES = {
+    MULTIPLIED: ("c54_nan_next", "c55_nan_other_episode"),
+    OVERFLOWED: ("c29_logratio_overflow",),
+    AXES: ("c64_layout",),
+}
 
 
 def finite(example: Example) -> Example:
@@ -44,7 +48,11 @@ def changed(example: Example, change: Callable[[Any], Any], names: tuple[str, ..
 
 
 HARMLESS = (
-    (MULTIPLIED, "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not", finite),
+    (
+        MULTIPLIED,
+        "right where no NaN or Inf is about: a product with a weight of 0 keeps a NaN, a select does not",
+        finite,
+    ),
     (OVERFLOWED, "right where log-ratios are moderate: exp of a large one is Inf, and Inf times 0 is NaN", moderate),
 )
 
@@ -106,7 +114,9 @@ def diagnose(function: Function, options: Options, failure: Failure) -> Diagnosi
     alone = [kind for kind in candidates if explains(evidence, kind)]
     if alone:
         names = tuple(dict.fromkeys(kind.name for kind in alone))
-        return Diagnosis(names, tuple(next(k.says for k in alone if k.name == name) for name in names), tried=len(candidates))
+        return Diagnosis(
+            names, tuple(next(k.says for k in alone if k.name == name) for name in names), tried=len(candidates)
+        )
     for pair in combinations(candidates, 2):
         if explains(evidence, *pair):
             return Diagnosis(tuple(k.name for k in pair), tuple(k.says for k in pair), True, len(candidates))

@@ -63,12 +63,23 @@ def cut(p: Parts) -> Any:
 SHIFTED = "flag shifted"
 
 
-@kind(SHIFTED, "flags on the step that ends are read as flags on the first step of an episode", BACKWARD, "before", ("c01_done_shift",))
+@kind(
+    SHIFTED,
+    "flags on the step that ends are read as flags on the first step of an episode",
+    BACKWARD,
+    "before",
+    ("c01_done_shift",),
+)
 def _(p: Parts) -> None:
     p.terminated, p.truncated = following(p.terminated, False), following(p.truncated, False)
 
 
-@kind(SHIFTED, "flags on the step that ends are read as flags on the first step, and the last one twice", BACKWARD, "before")
+@kind(
+    SHIFTED,
+    "flags on the step that ends are read as flags on the first step, and the last one twice",
+    BACKWARD,
+    "before",
+)
 def _(p: Parts) -> None:
     p.terminated = following(p.terminated, p.terminated[:, -1])
     p.truncated = following(p.truncated, p.truncated[:, -1])
@@ -99,12 +110,23 @@ def _(p: Parts) -> None:
     p.keep = np.where(flags, 0.0, 1.0)
 
 
-@kind("last step's flag ignored", "the last step is treated as if its flag were clear", BACKWARD, "before", ("c04_last_step_done",))
+@kind(
+    "last step's flag ignored",
+    "the last step is treated as if its flag were clear",
+    BACKWARD,
+    "before",
+    ("c04_last_step_done",),
+)
 def _(p: Parts) -> None:
     p.terminated[:, -1], p.truncated[:, -1] = False, False
 
 
-@kind("gate on the wrong index", "the value is masked by the flag of its own step, then shifted", BOOTSTRAPPED, cases=("c18_gate_index",))
+@kind(
+    "gate on the wrong index",
+    "the value is masked by the flag of its own step, then shifted",
+    BOOTSTRAPPED,
+    cases=("c18_gate_index",),
+)
 def _(p: Parts) -> None:
     p.successor = np.where(following(p.terminated, p.terminated[:, -1]), 0.0, p.bootstrap)
 
@@ -114,7 +136,11 @@ def _(p: Parts) -> None:
     p.successor = np.where(following(p.terminated, False), 0.0, p.bootstrap)
 
 
-@kind("truncation wins over termination", "where both flags are set the value behind the cut is used", cases=("c06_term_and_trunc",))
+@kind(
+    "truncation wins over termination",
+    "where both flags are set the value behind the cut is used",
+    cases=("c06_term_and_trunc",),
+)
 def _(p: Parts) -> None:
     p.successor = np.where(p.truncated, p.bootstrap, p.successor)
 
@@ -128,12 +154,20 @@ def _(p: Parts) -> None:
 # Bootstraps
 
 
-@kind("bootstrap lost at truncation", "truncation is treated as termination", BACKWARD, "before", ("c05_trunc_as_term",))
+@kind(
+    "bootstrap lost at truncation", "truncation is treated as termination", BACKWARD, "before", ("c05_trunc_as_term",)
+)
 def _(p: Parts) -> None:
     p.terminated = p.terminated | p.truncated
 
 
-@kind("bootstrap lost at the window's end", "V(s_T) is taken as 0", BOOTSTRAPPED, "before", ("c10_missing_boot", "c48_no_eos"))
+@kind(
+    "bootstrap lost at the window's end",
+    "V(s_T) is taken as 0",
+    BOOTSTRAPPED,
+    "before",
+    ("c10_missing_boot", "c48_no_eos"),
+)
 def _(p: Parts) -> None:
     p.last[:] = 0.0
     if p.next_values is not None:
@@ -145,7 +179,12 @@ def _(p: Parts) -> None:
     p.successor[:, -1] = 0.0
 
 
-@kind("bootstrap counted twice", "V(s_T) enters through the last step and again as the carry", BOOTSTRAPPED, cases=("c09_double_boot",))
+@kind(
+    "bootstrap counted twice",
+    "V(s_T) enters through the last step and again as the carry",
+    BOOTSTRAPPED,
+    cases=("c09_double_boot",),
+)
 def _(p: Parts) -> None:
     p.carry = p.bootstrap[:, -1]
 
@@ -166,12 +205,19 @@ def _(p: Parts) -> None:
     p.gamma_bootstrap = np.ones(p.shape)
 
 
-@kind("termination bootstraps", "V' is not set to 0 where the episode terminates", cases=("c20_next_value_at_terminal",))
+@kind(
+    "termination bootstraps", "V' is not set to 0 where the episode terminates", cases=("c20_next_value_at_terminal",)
+)
 def _(p: Parts) -> None:
     p.successor = p.bootstrap
 
 
-@kind("wrong state's value", "at a truncation, V of the next episode's first state", BOOTSTRAPPED, cases=("c05_trunc_as_term",))
+@kind(
+    "wrong state's value",
+    "at a truncation, V of the next episode's first state",
+    BOOTSTRAPPED,
+    cases=("c05_trunc_as_term",),
+)
 def _(p: Parts) -> None:
     p.successor = np.where(cut(p), following(p.values, p.last), p.successor)
 
@@ -181,20 +227,14 @@ def _(p: Parts) -> None:
     p.successor = np.where(cut(p), p.values, p.successor)
 
 
-@kind("wrong state's value", "V(s_t) in place of V(s_{t+1}) at every step", BOOTSTRAPPED, cases=("c34_lambda_return_alignment",))
+@kind(
+    "wrong state's value",
+    "V(s_t) in place of V(s_{t+1}) at every step",
+    BOOTSTRAPPED,
+    cases=("c34_lambda_return_alignment",),
+)
 def _(p: Parts) -> None:
     p.successor = np.where(p.terminated, 0.0, p.values)
-
-
-@kind("wrong state's value", "in the advantage at a truncation, v_{t+1} and V of the next episode's first state", ("vtrace",))
-def _(p: Parts) -> None:
-    p.successor_advantage = np.where(cut(p), following(p.values, p.last), p.successor)
-    p.cut_advantage = p.terminated | p.window
-
-
-@kind("wrong state's value", "in the advantage at a truncation, V of the next episode's first state", ("vtrace",))
-def _(p: Parts) -> None:
-    p.successor_advantage = np.where(cut(p), following(p.values, p.bootstrap[:, -1]), p.successor)
 
 
 # Carries
@@ -239,21 +279,6 @@ def _(p: Parts) -> None:
 @kind("carry cut twice", "the carry is masked by the next step's flag as well", cases=("c15_carry_cut_twice",))
 def _(p: Parts) -> None:
     p.keep = p.keep * following(p.keep, 1.0)
-
-
-@kind("second shift leaks", "v_{t+1} of the next episode is used where this one is cut", ("vtrace",), cases=("c21_vtrace_trunc_leak",))
-def _(p: Parts) -> None:
-    p.cut_advantage = p.terminated | p.window
-
-
-@kind("second shift leaks", "v_{t+1} of the next episode is used where this one terminates", ("vtrace",))
-def _(p: Parts) -> None:
-    p.cut_advantage = cut(p) | p.window
-
-
-@kind("second shift leaks", "v_{t+1} of the next episode is used where this one ends", ("vtrace",))
-def _(p: Parts) -> None:
-    p.cut_advantage = p.window
 
 
 @kind("initial value lost", "the scan starts from 0", FLAGGED_BY_END)

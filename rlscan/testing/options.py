@@ -1,4 +1,4 @@
-"""What a function under test takes, gives and does not support: read from the options of a check, refused if unknown."""
+"""What a function under test takes, gives and does not support, from the options of a check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..verify.compare import tensor
 from ..verify.strategies import FLAGGED_BY_END, Example, Setup
 
 RESULTS = {"gae": ("advantages", "returns"), "vtrace": ("targets", "advantages"), "retrace": ("targets",)}
-RESULTS |= {name: ("returns",) for name in ("td_lambda", "discounted_returns")}
+RESULTS |= dict.fromkeys(("td_lambda", "discounted_returns"), ("returns",))
 RESULTS |= {"eligibility_traces": ("traces",), "prefix_sum": ("sums",)}
 NO_LAMBDA = ("discounted_returns", "prefix_sum")
 # where a framework compiles for every shape
@@ -61,7 +61,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """One function's convention. `settings` are the estimator's own, such as its clips: the function has them inside."""
+    """One function's convention. `settings` are the estimator's own, such as clips: the function has them inside."""
 
     estimator: str
     settings: tuple[tuple[str, Any], ...] = ()
@@ -127,7 +127,9 @@ def options_of(estimator: str, convention: dict[str, Any], **own: Any) -> Option
     given = convention.get("results", ())
     results = (given,) if isinstance(given, str) else tuple(given) or RESULTS[estimator]
     if not set(results) <= set(RESULTS[estimator]) or len(set(results)) < len(results):
-        raise ValueError(f"results must name what the function returns of {RESULTS[estimator]}, in order; got {given!r}")
+        raise ValueError(
+            f"results must name what the function returns of {RESULTS[estimator]}, in order; got {given!r}"
+        )
     if estimator == "prefix_sum":
         own["boundary"] = convention.get("flags", "ends_at")
     options = Options(estimator, tuple(own.items()), actions, **{**convention, "results": results})
@@ -148,9 +150,8 @@ def refuse(options: Options) -> None:
         raise ValueError('truncation="next_values" holds V(s_T) too: leave last_values out')
     if options.framework == "numpy" and options.dtype == "bfloat16":
         raise ValueError('NumPy has no bfloat16: say framework="torch" or "jax"')
-    if options.framework == "jax":
-        if options.dtype == "float64" and not jax().config.jax_enable_x64:
-            raise ValueError('JAX has float64 switched off: call jax.config.update("jax_enable_x64", True) first')
+    if options.framework == "jax" and options.dtype == "float64" and not jax().config.jax_enable_x64:
+        raise ValueError('JAX has float64 switched off: call jax.config.update("jax_enable_x64", True) first')
 
 
 def jax() -> Any:
@@ -210,25 +211,25 @@ def canonical(options: Options, x: Any) -> torch.Tensor:
     """A result as a [N, T] tensor, whatever it came as."""
     if not isinstance(x, torch.Tensor):
         array = np.asarray(x)
-        x = torch.from_numpy(array.astype(np.float64) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else np.array(array))
-    if not x.dtype.is_floating_point:
-        raise TypeError(f"it returned {x.dtype}; results are floating point")
-    if options.layout == "TN" and x.ndim == 2:
-        return x.transpose(0, 1)
-    return x[None] if options.layout == "T" else x
+        x = torch.from_numpy(array.astype(np.float32) if array.dtype.name == "bfloat16" else np.array(array))
+    found: torch.Tensor = x
+    if not found.dtype.is_floating_point:
+        raise TypeError(f"it returned {found.dtype}; results are floating point")
+    if options.layout == "TN" and found.ndim == 2:
+        return found.transpose(0, 1)
+    return found[None] if options.layout == "T" else found
 
 
 def call(function: Callable[..., Any], options: Options, example: Example) -> tuple[torch.Tensor, ...]:
     """The function's results, in the order of `options.results`. An argument that it changed is an error."""
     arguments = arguments_for(options, example)
-    before = {name: np.array(x) for name, x in arguments.items() if isinstance(x, np.ndarray)}
+    before: dict[str, Any] = {name: np.array(x) for name, x in arguments.items() if isinstance(x, np.ndarray)}
     before |= {name: x.clone() for name, x in arguments.items() if isinstance(x, torch.Tensor)}
     with np.errstate(all="ignore"):
         found = function(**arguments)
     for name, x in before.items():
-        same = torch.equal if isinstance(x, torch.Tensor) else np.array_equal
         was, now = (torch.as_tensor(y).double().nan_to_num(7.0) for y in (x, arguments[name]))
-        if not same(was, now):
+        if not torch.equal(was, now):
             raise ValueError(f"it changed its argument {name}")
     results = tuple(found) if isinstance(found, tuple | list) else (found,)
     if len(results) != len(options.results):

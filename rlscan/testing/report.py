@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,17 @@ from .fuzzing import Failure
 from .options import RESULTS, Options
 from .weights import KINDS
 
-COLUMNS = ("rewards", "values", "q_values", "inputs", "log_ratios", "truncation_values", "next_values", "gamma", "lambda_")
+COLUMNS = (
+    "rewards",
+    "values",
+    "q_values",
+    "inputs",
+    "log_ratios",
+    "truncation_values",
+    "next_values",
+    "gamma",
+    "lambda_",
+)
 
 
 class Counterexample(AssertionError):  # noqa: N818  # as AssertionError, it says what was found
@@ -52,7 +61,11 @@ def where(options: Options, failure: Failure) -> list[str]:
     ]
     others = int(failure.wrong.sum()) - 1
     start = "first" if options.forward else "last"
-    lines += [f"  It is the {start} wrong step of its row; {others} more are wrong after it, as the scan runs."] if others else []
+    lines += (
+        [f"  It is the {start} wrong step of its row; {others} more are wrong after it, as the scan runs."]
+        if others
+        else []
+    )
     return lines
 
 
@@ -85,7 +98,10 @@ def marks_of(failure: Failure) -> list[str]:
         word = "start" if dict(failure.example.setup.options).get("boundary") == "starts_at" else "end"
         return [word if flag else "" for flag in a["ends"][failure.row]]
     truncated = a.get("truncated", np.zeros_like(a["terminated"]))[failure.row]
-    return [("", "terminated", "truncated", "both")[int(x) + 2 * int(y)] for x, y in zip(a["terminated"][failure.row], truncated, strict=True)]
+    return [
+        ("", "terminated", "truncated", "both")[int(x) + 2 * int(y)]
+        for x, y in zip(a["terminated"][failure.row], truncated, strict=True)
+    ]
 
 
 def kinds(options: Options, diagnosis: Diagnosis) -> list[str]:
@@ -93,13 +109,13 @@ def kinds(options: Options, diagnosis: Diagnosis) -> list[str]:
         if not diagnosis.tried:
             return ["Known kinds of fault: none is told from this."]
         return [
-            f"Known kinds of fault: none of {diagnosis.tried} gives these numbers, on this rollout and on others, nor do "
-            "any two of them."
+            f"Known kinds of fault: none of {diagnosis.tried} gives these numbers, on this rollout and on others, nor "
+            "do any two of them."
         ]
     head = "It looks like two faults at once:" if diagnosis.together else "It looks like:"
     lines = [head]
     for name, word in zip(diagnosis.kinds, diagnosis.says, strict=True):
-        entries = [k for k in KINDS if k.name == name and k.cases and options.estimator in k.estimators]
+        entries = [k for k in KINDS if k.name == name and k.says == word and options.estimator in k.estimators]
         cases = sorted({*(case for entry in entries for case in entry.cases), *CASES.get(name, ())})
         shown = f" (as in {', '.join(cases)})" if cases else ""
         lines.append(f"  {name}: {word}{shown}")
@@ -120,15 +136,26 @@ def rollout(options: Options, failure: Failure) -> list[str]:
             columns[name] = [" ".join(map(number, np.atleast_1d(x))) for x in a[name][row]]
     if not failure.words:
         columns |= {"expected": [number(x) for x in failure.expected[row]]}
-        columns |= {"got": [number(x) + (" <" if w else "") for x, w in zip(failure.got[row], failure.wrong[row], strict=True)]}
-    names = {"truncation_values": "V(cut)", "next_values": "V(next)", "next_q_values": "Q(next)", "next_policy": "π(next)"}
+        columns |= {
+            "got": [number(x) + (" <" if w else "") for x, w in zip(failure.got[row], failure.wrong[row], strict=True)]
+        }
+    names = {
+        "truncation_values": "V(cut)",
+        "next_values": "V(next)",
+        "next_q_values": "Q(next)",
+        "next_policy": "π(next)",
+    }
     names |= {"gamma": "γ", "lambda_": "λ", "log_ratios": "log w"}
     table = [[names.get(k, k), *v] for k, v in columns.items()]
     widths = [max(map(len, column)) for column in table]
     which = f"row {row} of {rows}" if rows > 1 else f"1 row of {steps} step{'s' * (steps > 1)}"
     lines = [f"The rollout ({which}; layout {options.layout}, flags {options.flags}):"]
-    lines += ["  " + "  ".join(x.rjust(w) for x, w in zip(cells, widths, strict=True)) for cells in zip(*table, strict=True)]
-    rest = {name: a[name] for name in ("last_values", "initial", "gamma", "lambda_") if name in a and np.ndim(a[name]) < 2}
+    lines += [
+        "  " + "  ".join(x.rjust(w) for x, w in zip(cells, widths, strict=True)) for cells in zip(*table, strict=True)
+    ]
+    rest = {
+        name: a[name] for name in ("last_values", "initial", "gamma", "lambda_") if name in a and np.ndim(a[name]) < 2
+    }
     shown = [f"{name} = {number(float(np.broadcast_to(x, (rows,))[row]))}" for name, x in rest.items()]
     shown += [f"{name} = {value}" for name, value in options.settings]
     return [*lines, "  " + ", ".join(shown)] if shown else lines

@@ -1,4 +1,4 @@
-"""The kinds that are about weights, indices and results; `kinds` has those about boundaries."""
+"""The kinds that are about weights, indices, ratios and results; `kinds` has those about boundaries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..verify.strategies import FLAGGED_BY_END, Example
 from .anatomy import Parts, clip, expectation, following, preceding, solve, times
-from .kinds import BACKWARD, BOOTSTRAPPED, DECAYING, KINDS, kind
+from .kinds import BACKWARD, BOOTSTRAPPED, DECAYING, KINDS, cut, kind
 
 
 @kind("reward shifted", "the reward of the step before is used", BACKWARD, "before", ("c13_reward_shift",))
@@ -22,19 +22,31 @@ def _(p: Parts) -> None:
     p.rewards = following(p.rewards, 0.0)
 
 
-@kind("arrival-indexed storage", "rewards and flags are read with the state they arrive at; the last result is 0", ("gae",), "before", ("c12_puffer_shift",))
+@kind(
+    "arrival-indexed storage",
+    "rewards and flags are read with the state they arrive at; the last result is 0",
+    ("gae",),
+    "before",
+    ("c12_puffer_shift",),
+)
 def _(p: Parts) -> None:
     p.rewards, p.terminated = following(p.rewards, 0.0), following(p.terminated, True)
     p.truncated, p.truncation_values = following(p.truncated, False), following(p.truncation_values, 0.0)
     p.rewards[:, -1] = p.values[:, -1]  # so that the last δ is 0
 
 
-@kind("γ or λ of the wrong step", "γ_{t+1} in place of γ_t", DECAYING + ("discounted_returns",), "before", ("c38_gamma_vec",))
+@kind(
+    "γ or λ of the wrong step",
+    "γ_{t+1} in place of γ_t",
+    (*DECAYING, "discounted_returns"),
+    "before",
+    ("c38_gamma_vec",),
+)
 def _(p: Parts) -> None:
     p.gamma = following(p.gamma, p.gamma[:, -1])
 
 
-@kind("γ or λ of the wrong step", "γ_{t-1} in place of γ_t", DECAYING + ("discounted_returns",), "before")
+@kind("γ or λ of the wrong step", "γ_{t-1} in place of γ_t", (*DECAYING, "discounted_returns"), "before")
 def _(p: Parts) -> None:
     p.gamma = preceding(p.gamma, p.gamma[:, 0])
 
@@ -94,7 +106,13 @@ def _(p: Parts) -> None:
     p.c = p.c_next
 
 
-@kind("ratio multiplies the error", "the correction is multiplied by the ratio, as V-trace does", ("retrace",), "finish", ("c31_retrace_index",))
+@kind(
+    "ratio multiplies the error",
+    "the correction is multiplied by the ratio, as V-trace does",
+    ("retrace",),
+    "finish",
+    ("c31_retrace_index",),
+)
 def _(p: Parts) -> None:
     p.results[0] = p.values + np.minimum(p.ratio, 1.0) * (p.results[0] - p.values)
 
@@ -116,7 +134,12 @@ def _(p: Parts) -> None:
         p.next_policy = np.concatenate([p.next_policy[:, :1], p.next_policy[:, :-1]], 1)
 
 
-@kind("policy of the wrong state", "E_π takes the policy one state early, and the last one at the first", ("retrace",), "before")
+@kind(
+    "policy of the wrong state",
+    "E_π takes the policy one state early, and the last one at the first",
+    ("retrace",),
+    "before",
+)
 def _(p: Parts) -> None:
     if p.next_policy is not None:
         p.next_policy = np.roll(p.next_policy, 1, 1)
@@ -169,7 +192,12 @@ def _(p: Parts) -> None:
     clip(p)
 
 
-@kind("other policy advantage", 'the other published form where λ < 1: "impala" for "mixed" or the reverse', ("vtrace",), cases=("c23_vtrace_lambda", "c24_vtrace_onpolicy_is_gae"))
+@kind(
+    "other policy advantage",
+    'the other published form where λ < 1: "impala" for "mixed" or the reverse',
+    ("vtrace",),
+    cases=("c23_vtrace_lambda", "c24_vtrace_onpolicy_is_gae"),
+)
 def _(p: Parts) -> None:
     p.mixed = not p.mixed
 
@@ -182,6 +210,41 @@ def _(p: Parts) -> None:
 @kind("other policy advantage", "its ratio is ρ rather than ρ^pg", ("vtrace",))
 def _(p: Parts) -> None:
     p.pg_rho = p.rho
+
+
+@kind(
+    "second shift leaks",
+    "v_{t+1} of the next episode is used where this one is cut",
+    ("vtrace",),
+    cases=("c21_vtrace_trunc_leak",),
+)
+def _(p: Parts) -> None:
+    p.cut_advantage = p.terminated | p.window
+
+
+@kind("second shift leaks", "v_{t+1} of the next episode is used where this one terminates", ("vtrace",))
+def _(p: Parts) -> None:
+    p.cut_advantage = cut(p) | p.window
+
+
+@kind("second shift leaks", "v_{t+1} of the next episode is used where this one ends", ("vtrace",))
+def _(p: Parts) -> None:
+    p.cut_advantage = p.window
+
+
+@kind(
+    "wrong state's value",
+    "in the advantage at a truncation, v_{t+1} and V of the next episode's first state",
+    ("vtrace",),
+)
+def _(p: Parts) -> None:
+    p.successor_advantage = np.where(cut(p), following(p.values, p.last), p.successor)
+    p.cut_advantage = p.terminated | p.window
+
+
+@kind("wrong state's value", "in the advantage at a truncation, V of the next episode's first state", ("vtrace",))
+def _(p: Parts) -> None:
+    p.successor_advantage = np.where(cut(p), following(p.values, p.bootstrap[:, -1]), p.successor)
 
 
 @kind("own step left out", "a sum over the steps before, without its own", FLAGGED_BY_END, "finish")

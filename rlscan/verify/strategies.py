@@ -142,7 +142,9 @@ def examples(
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         pattern = draw(_patterns(rows, steps, density, rng))
         hazard = draw(st.sampled_from((None, None, None, "nan"))) if not finite else None
-        return fill(setup, close(pattern) if closed else pattern, rng, exact=exact, hazard=hazard == "nan", finite=finite)
+        return fill(
+            setup, close(pattern) if closed else pattern, rng, exact=exact, hazard=hazard == "nan", finite=finite
+        )
 
     return build()
 
