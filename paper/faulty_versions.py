@@ -105,6 +105,7 @@ FAULTY = (
     Faulty("retrace", "policy of the wrong state", "(next_policy * next_q_values)", "(np.roll(next_policy, 1, 1) * next_q_values)"),
     Faulty("retrace", "ratio not clipped", "np.minimum(1.0, np.exp(log_ratios))", "np.exp(log_ratios)"),
     Faulty("vtrace", "ratio not exponentiated", "np.exp(log_ratios)", "log_ratios"),
+    Faulty("vtrace", "ratio not clipped before exp", "rho, c, pg_rho = np.minimum(1.0, ratio)", "rho, c, pg_rho = ratio * np.minimum(1.0, 1.0 / ratio)"),
     Faulty("vtrace", "ρ and c swapped", "np.minimum(1.0, ratio), lambda_ * np.minimum(1.0, ratio)", "np.minimum(1.0, ratio), lambda_ * np.minimum(2.0, ratio)", {"rho_clip": 2.0}),
     Faulty("vtrace", "other policy advantage", "next_target)\n", "lambda_ * next_target + (1.0 - lambda_) * successor)\n"),
     Faulty("prefix_sum", "own step left out", "sums[:, t] = total", "sums[:, t] = total - inputs[:, t]"),

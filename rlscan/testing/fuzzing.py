@@ -75,7 +75,7 @@ def try_on(function: Function, options: Options, example: Example) -> Failure | 
 def shape_hint(got: tuple[int, ...], want: tuple[int, ...]) -> str:
     if got == want[::-1]:
         return " (the axes are swapped: is the layout the other one?)"
-    if len(got) >= len(want) and int(np.prod(got)) > int(np.prod(want)):
+    if len(got) > len(want) or int(np.prod(got)) > int(np.prod(want)):
         return " (arrays were broadcast against each other)"
     return ""
 

@@ -250,7 +250,7 @@ def _(p: Parts) -> None:
     p.terminated[:] = False
 
 
-@kind("carry leaked at truncation", "the next episode enters where this one is cut", cases=("c05_trunc_as_term",))
+@kind("carry leaked at truncation", "the next episode enters where this one is cut")
 def _(p: Parts) -> None:
     p.keep = np.where(p.terminated, 0.0, 1.0)
 
