@@ -24,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize reproduce render claims triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize peers reproduce render claims triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -57,6 +57,7 @@ check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
 	$(PY) -m mypy
 	$(PY) -m paper.render --check
 	$(PY) -m paper.claims --check
+	$(PY) -m paper.peers --check
 
 format: $(STAMP) ## formats and sorts imports
 	$(PY) -m ruff check --fix-only .
@@ -78,6 +79,12 @@ sanitize: $(STAMP) ## compute-sanitizer's four tools over the kernel's variants 
 		env -u TRITON_INTERPRET PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
 			compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) tests/sanitize.py $(KINDS); \
 	done
+
+# in one process: a peer is imported and compiled once
+peers: $(STAMP) ## other people's estimators as oracles, and paper/rendered/peers.md (installs JAX, TorchRL and Stable-Baselines3)
+	$(PIP) --constraint requirements/ci.txt --editable '.[dev,peers]'
+	$(ONE_THREAD) $(PY) -m pytest tests/test_peers.py -p no:xdist
+	$(ONE_THREAD) $(PY) -m paper.peers
 
 reproduce: $(STAMP) ## verify, then measure and render the tables that this machine can, then an example on real rollouts
 	$(RLSCAN) reproduce
