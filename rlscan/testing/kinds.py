@@ -17,6 +17,7 @@ from .anatomy import Parts, Step, following, preceding, solve
 
 BOOTSTRAPPED = ("gae", "vtrace", "td_lambda", "discounted_returns")
 BACKWARD = (*BOOTSTRAPPED, "retrace")
+VALUED = ("gae", "vtrace", "td_lambda")  # whose V(s_{t+1}) is in the buffer
 STAGES = ("before", "after", "finish")
 DECAYING = ("gae", "vtrace", "td_lambda", "retrace", "eligibility_traces")
 
@@ -124,14 +125,14 @@ def _(p: Parts) -> None:
 @kind(
     "gate on the wrong index",
     "the value is masked by the flag of its own step, then shifted",
-    BOOTSTRAPPED,
+    VALUED,
     cases=("c18_gate_index",),
 )
 def _(p: Parts) -> None:
     p.successor = np.where(following(p.terminated, p.terminated[:, -1]), 0.0, p.bootstrap)
 
 
-@kind("gate on the wrong index", "the value is masked by the flag of its own step, then shifted", BOOTSTRAPPED)
+@kind("gate on the wrong index", "the value is masked by the flag of its own step, then shifted", VALUED)
 def _(p: Parts) -> None:
     p.successor = np.where(following(p.terminated, False), 0.0, p.bootstrap)
 
@@ -215,14 +216,14 @@ def _(p: Parts) -> None:
 @kind(
     "wrong state's value",
     "at a truncation, V of the next episode's first state",
-    BOOTSTRAPPED,
+    VALUED,
     cases=("c05_trunc_as_term",),
 )
 def _(p: Parts) -> None:
     p.successor = np.where(cut(p), following(p.values, p.last), p.successor)
 
 
-@kind("wrong state's value", "at a truncation, V(s_t) itself", BOOTSTRAPPED, cases=("c05_trunc_as_term",))
+@kind("wrong state's value", "at a truncation, V(s_t) itself", VALUED, cases=("c05_trunc_as_term",))
 def _(p: Parts) -> None:
     p.successor = np.where(cut(p), p.values, p.successor)
 
@@ -230,7 +231,7 @@ def _(p: Parts) -> None:
 @kind(
     "wrong state's value",
     "V(s_t) in place of V(s_{t+1}) at every step",
-    BOOTSTRAPPED,
+    VALUED,
     cases=("c34_lambda_return_alignment",),
 )
 def _(p: Parts) -> None:
