@@ -1,7 +1,7 @@
 """How tight the a-priori bound is: `python -m paper.tightness`.
 
-Measures the largest error over the bound of rlscan/verify/tolerance.py, per estimator, dtype and length of the window up
-to 2^20 steps, against the float64 reference. Writes paper/results/<folder>/tightness.json and renders from it, with
+Measures the largest error over the bound of rlscan/verify/tolerance.py, per estimator, dtype and length of the window
+up to 2^20 steps, against the float64 reference. Writes paper/results/<folder>/tightness.json and renders from it, with
 `--render` alone, paper/rendered/tightness_<folder>.md, .svg and .png. A share above 1 would disprove the bound.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import rlscan
 from paper.bench import PAPER, results_folder, write
 from paper.plots import COLOURS, MARKERS, save
 from paper.text import markdown
@@ -27,8 +28,6 @@ from rlscan.verify.compare import call, expect
 from rlscan.verify.environment import environment
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 from rlscan.verify.tolerance import assert_within, bounds, depth
-
-import rlscan
 
 LONG = tuple(2**k for k in range(2, 21, 2))
 SHORT = tuple(2**k for k in range(2, 13, 2))  # in 16 bits, where the storage decides
