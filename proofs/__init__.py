@@ -18,6 +18,7 @@ from . import (
     prefix_sum,
     ratios,
     retrace,
+    rounding,
     td_lambda,
     vtrace,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "prefix_sum",
     "ratios",
     "retrace",
+    "rounding",
     "run",
     "statement",
     "td_lambda",

@@ -104,7 +104,7 @@ def the_kernel_uses_what_the_definition_uses(edits: Edits = ()) -> Cases:
 
 
 @statement(
-    scope=f"T = 5, {SCOPE}for every choice of arguments; {CUTS}",
+    scope=f"T = 5, {SCOPE}for every choice of arguments; [N, T] and [T, N], four cuts, four patterns of strides",
     twins=TWINS["the_kernel_stores_every_definition_at_five_steps"],
     into=DEEP,
 )

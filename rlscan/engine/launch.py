@@ -93,6 +93,7 @@ class Launch:
         levels = [tiles]  # how many pairs there are to meet at
         while group and levels[-1] > group and len(levels) < 3:
             levels.append(-(-levels[-1] // group))
+        self.group, self.levels = group, len(levels)
         self.words = (2 if double else 1) * rows * sum(levels) if group else 0
         block_actions = math.gcd(self.tile.actions, actions) or 1
         self.constants = (
@@ -119,7 +120,7 @@ class Launch:
             window.steps % self.tile.steps == 0,
             any(reach(view) >= 2**31 for view in reached),
             group,
-            len(levels),
+            self.levels,
             tl.float64 if double else tl.float32,
         )
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0

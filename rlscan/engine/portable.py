@@ -51,12 +51,17 @@ def operand(kind: Kind, view: Any, T: int, dtype: torch.dtype, device: torch.dev
     return 0.0 if kind == Kind.NO_VALUE else False
 
 
+def block_length(T: int, rows: int) -> int:
+    """Steps of a block."""
+    return max(math.isqrt(T), min(T, _LONG_BLOCK) if rows >= _MANY_ROWS else 1)
+
+
 def scan(alpha: torch.Tensor, beta: torch.Tensor, carry: torch.Tensor) -> torch.Tensor:
     """x[0] = α[0] + β[0]·carry, x[t] = α[t] + β[t]·x[t-1], over the first dimension of α and β."""
     language = TORCH[alpha.dtype]
     fold, step = read_in(combine, language), read_in(apply, language)
     T = alpha.shape[0]
-    length = max(math.isqrt(T), min(T, _LONG_BLOCK) if carry.numel() >= _MANY_ROWS else 1)
+    length = block_length(T, carry.numel())
     blocks = -(-T // length)
     if blocks == 1:
         x = torch.empty_like(alpha)

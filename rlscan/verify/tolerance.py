@@ -1,15 +1,19 @@
 """The only comparisons in the project: bit for bit, or within an a-priori bound. Neither can pass by comparing nothing.
 
-The bound. A result is a sum of terms Π β · α (Ladner & Fischer's tree, then a chain of carries, in any bracketing).
-With unit roundoff u every term picks up (1 + δ)^m, |δ| ≤ u, with m ≤ c0 + D + c1·k: c0 roundings in α, at most D
-additions on the way, and c1 per step of distance k (one multiplication, and the roundings inside β). So (Higham 2002,
-§3.1 and 4.2), to first order in u with a margin,
+The bound. A result is a sum of terms Π β · α, folded in some bracketing (runs within a thread, a tree across threads, a
+chain of carries, groups of tiles: whatever the execution). With unit roundoff u every operation is exact·(1 + δ),
+|δ| ≤ u (the standard model: Higham 2002, Accuracy and Stability of Numerical Algorithms, 2.2), so a term picks up at
+most m factors (1 + δ), m ≤ c0 + D + c1·k: c0 roundings in α and in what is made of x, at most D additions on the way
+(`depth`), and c1 per step of distance k: one multiplication, since a product of k factors takes k of them in any
+bracketing, and the roundings inside β. With γ_m = m·u / (1 − m·u) (Higham 2002, Lemma 3.1; sums in any order, 4.2)
 
-    |error_t| ≤ u · Σ_k |Π β| |α_k| (c0 + D + c1·k) = u · [(c0 + D)·X_t + c1·Y_t]
+    |error_t| ≤ Σ_k |Π β| |α_k| γ_m ≤ u / (1 − M·u) · [(c0 + D)·X_t + c1·Y_t],    M the largest m
 
 where X is the same recurrence on absolute values, and Y_t = Σ k·(term k) = γ ∂X/∂γ is bounded by a difference quotient
 of X in γ, because X is a polynomial in γ with coefficients that are not negative, hence convex. Both come from the
-reference itself.
+reference itself. Results kept in 16 bits are rounded once more on their way to memory, and everything that is too small
+for its format may lose all of itself. `paper/rounding.md` is the derivation, `proofs/rounding.py` counts D and k on the
+shipped source, `paper/tightness.py` measures how near errors come.
 """
 
 import math
@@ -20,6 +24,8 @@ import torch
 
 import rlscan.reference as reference
 
+from ..engine.plan import Plan
+from .additions import additions
 from .strategies import BOOTSTRAPPED, Example
 
 UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
@@ -30,9 +36,9 @@ class Mismatch(AssertionError):  # noqa: N818  # as AssertionError, it says what
     """A result that is not what the definition says."""
 
 
-def depth(steps: int) -> float:
-    """Additions on any path from a term to a result: the tree of a tile and the chain of carries, on every path."""
-    return 16 + math.log2(max(steps, 2)) + max(2 * math.sqrt(steps), steps / 256)
+def depth(steps: int, plan: Plan | None = None) -> int:
+    """Additions on any path from a term to a result over so many steps: for the execution of a plan, or for any."""
+    return steps if plan is None else min(steps, additions(plan))
 
 
 def require(got: torch.Tensor, expected: Any, what: str) -> Any:
@@ -97,24 +103,35 @@ def report(wrong: Any, values: Any, expected: Any, what: str, how: str) -> None:
 
 
 def bounds(
-    example: Example, expected: tuple[Any, ...], truncates: bool = False, additions: float | None = None
+    example: Example,
+    expected: tuple[Any, ...],
+    truncates: bool = False,
+    plan: Plan | None = None,
+    rounded_inputs: bool = False,
+    additions: float | None = None,
 ) -> tuple[Any, ...]:
     """Per result, how far a right implementation may be from the reference; infinite where the reference is NaN.
 
-    additions: D of an implementation that is not the engine's; a loop over time has one a step.
+    With a plan, how far that plan's execution may be. With `rounded_inputs`, the implementation saw the example's
+    numbers rounded once. `additions` are those of an implementation that is not the engine's; a loop over time has one
+    a step.
     """
     name, setup = example.setup.estimator, example.setup
     wide = setup.dtype == "float64"
-    additions = depth(example.steps) if additions is None else additions
     unit = UNIT["float64" if wide else "float32"]
-    per_step, roundings = step_roundings(example)
+    per_step, roundings = step_roundings(example, rounded_inputs)
+    roundings += depth(example.steps, plan) if additions is None else additions
+    most = unit * (roundings + per_step * example.steps)
+    if most >= 1:
+        raise Mismatch(f"{name}: over {example.steps} steps of {setup.dtype} rounding has no bound")
+    unit = unit / (1 - most) * (1 + 2.0**-30)  # the last factor: majorants are rounded themselves
     h = 1.0 / max(example.steps, 2)
     with np.errstate(all="ignore"):
         magnitudes = majorants(example, 1.0)
         stretched = majorants(example, 1.0 + h)
         result = []
         for value, x, x_h in zip(expected, magnitudes, stretched, strict=True):
-            error = unit * ((roundings + additions) * x + per_step * (x_h - x) / h) * 1.02
+            error = unit * (roundings * x + per_step * (x_h - x) / h)
             error = error + SMALLEST["float32"] * (1 + x) * example.steps  # underflow, flushed or gradual
             if wide:
                 error = 2 * error  # the reference rounds as well
@@ -127,20 +144,23 @@ def bounds(
     return tuple(result)
 
 
-def step_roundings(example: Example) -> tuple[float, float]:
+def step_roundings(example: Example, rounded_inputs: bool = False) -> tuple[float, float]:
     """(c1, c0): roundings per step of distance, and in α and what is made of x.
 
     A ratio exp(l) counts 4 + 2|l|: the exponential within 2 ulp of an argument l·log2(e) that is itself rounded twice.
+    Inputs that were rounded themselves count once each: |l| more for a ratio, two for the weights of a step or a β, and
+    four for what a δ, or a product of π and Q, is made of.
     """
     name = example.setup.estimator
     ratio = 0.0
     if example.arguments.get("log_ratios") is not None:
         usual = example.arguments["log_ratios"]
         usual = usual[np.isfinite(usual) & (np.abs(usual) < 100)]
-        ratio = 4 + 2 * float(np.abs(usual).max(initial=0))
+        ratio = 4 + (3 if rounded_inputs else 2) * float(np.abs(usual).max(initial=0))
     per_step = {"vtrace": 5 + ratio, "retrace": 5 + ratio, "prefix_sum": 0, "linear_scan": 1, "discounted_returns": 2}
     roundings = 8 + 2 * ratio + 2 * example.setup.actions
-    return per_step.get(name, 4), roundings
+    given = (2, 4) if rounded_inputs else (0, 0)
+    return per_step.get(name, 4) + given[0], roundings + given[1]
 
 
 def majorants(example: Example, stretch: float) -> tuple[Any, ...]:

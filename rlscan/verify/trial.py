@@ -1,7 +1,7 @@
 """What the recipes of the cases share: a call with its a-priori bound, and the comparison with right and wrong numbers.
 
-The numbers of `cases.json` are decimals, each rounded once on its way into the dtype. The bound of `tolerance` covers
-that: it leaves room for 16 more additions than windows this short need.
+The numbers of `cases.json` are decimals, each rounded once on its way into the dtype; the bound of `tolerance` is told
+so.
 """
 
 import json
@@ -48,7 +48,7 @@ class Trial:
     def solve(self, estimator: str, arguments: Mapping[str, Any], **changes: Any) -> list[Answer]:
         """The public function on canonical arguments; `changes` are the setup's."""
         example = Example(replace(self.setup, estimator=estimator, **changes), dict(arguments))
-        limits = bounds(example, expect(example))
+        limits = bounds(example, expect(example), rounded_inputs=True)
         answers = zip(call(example, self.device, self.path, self.api), limits, strict=True)
         return [Answer(got[0], limit[0]) if len(limit) == 1 else Answer(got, limit) for got, limit in answers]
 
