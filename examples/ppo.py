@@ -22,21 +22,24 @@ import rlscan
 class Settings(NamedTuple):
     """A run's sizes, and PPO's usual numbers."""
 
-    envs: int = 64
-    steps: int = 64  # T, of a window
-    updates: int = 40
-    time_limit: int = 50  # steps before an episode is cut
-    horizon: int = 250  # steps of an episode that judges the policy
+    envs: int = 256
+    steps: int = 32  # T, of a window
+    updates: int = 60
+    time_limit: int = 200  # steps before an episode is cut
+    horizon: int = 500  # steps of an episode that judges the policy
     hidden: tuple[int, ...] = (64, 64)
     epochs: int = 4
     minibatches: int = 4
-    learning_rate: float = 3e-3
-    gamma: float = 0.99
+    learning_rate: float = 2e-3
+    gamma: float = 0.97
     lambda_: float = 0.95
     clip: float = 0.2
     value_weight: float = 0.5
     entropy_weight: float = 0.003
     gradient_norm: float = 0.5
+
+
+RUNS = {"cartpole": Settings(), "pendulum": Settings(updates=120, time_limit=32, horizon=200)}
 
 
 class Batch(NamedTuple):
@@ -154,9 +157,7 @@ class Trainer:
             flags = (self.terminated | self.truncated,)
             del bootstraps["truncation_values"]
         weights = {"gamma": self.settings.gamma, "lambda_": self.settings.lambda_}
-        self.advantages, self.returns = self.gae(
-            self.rewards, self.values, *flags, **bootstraps, **weights, time_dim=0
-        )
+        self.advantages, self.returns = self.gae(self.rewards, self.values, *flags, **bootstraps, **weights, time_dim=0)
 
     def optimise(self) -> None:
         window = (self.observations, self.actions, self.log_probs, self.advantages, self.returns)
@@ -189,10 +190,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     for name in ("envs", "steps", "updates", "time_limit", "horizon"):
-        default = Settings._field_defaults[name]
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help=f"default {default}")
+        defaults = " or ".join(str(n) for n in dict.fromkeys(getattr(run, name) for run in RUNS.values()))
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"default {defaults}")
     args = parser.parse_args(argv)
-    settings = Settings(args.envs, args.steps, args.updates, args.time_limit, args.horizon)
+    given = {name: value for name, value in vars(args).items() if name in Settings._fields and value is not None}
+    settings = RUNS[args.task]._replace(**given)
     trainer = Trainer(
         args.task, settings, seed=args.seed, device=args.device, cut_is_termination=args.cut_is_termination
     )
@@ -207,7 +209,9 @@ def main(argv: list[str] | None = None) -> None:
         trainer.assign()
         trainer.optimise()
     tail = settings.gamma**settings.horizon
-    print(f"\nreturn over {settings.horizon} steps; V(s_0) counts the steps after them too: weight {tail:.2f} of a value")
+    print(
+        f"\nreturn over {settings.horizon} steps; V(s_0) counts the steps after them too: weight {tail:.2f} of a value"
+    )
 
 
 if __name__ == "__main__":
