@@ -10,6 +10,7 @@ the world ends at the time limit shows.
 import argparse
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -58,7 +59,7 @@ class Network(nn.Module):
     def __init__(self, observation_size: int, actions: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         sizes = (observation_size, *hidden)
-        layers = [layer for pair in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(*pair), nn.Tanh())]
+        layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.Tanh())]
         self.trunk = nn.Sequential(*layers)
         self.policy, self.value = nn.Linear(sizes[-1], actions), nn.Linear(sizes[-1], 1)
         with torch.no_grad():

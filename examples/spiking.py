@@ -1,4 +1,4 @@
-"""Backpropagation through time of spiking neurons with a hard reset, as a recurrence of one's own for rlscan.linear_scan.
+"""Backpropagation through time of spiking neurons with a hard reset: a recurrence of one's own for rlscan.linear_scan.
 
 A leaky integrate-and-fire neuron with input current I, decay d and threshold θ:
 

@@ -53,7 +53,7 @@ def inputs(responses: Responses) -> dict[str, Any]:
         "terminated": (token > last) | ((token == last) & responses.finished[:, None]),
         "truncated": (token == last) & ~responses.finished[:, None],
         "truncation_values": responses.next_values[:, None].expand_as(responses.values),  # a view: one value a response
-        "last_values": 0.0,  # the last column of every row is an end
+        "last_values": responses.next_values,  # not read: the last column of every row is an end
         "gamma": GAMMA,
         "lambda_": LAMBDA,
     }
