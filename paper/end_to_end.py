@@ -195,6 +195,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", choices=["cuda", "cpu"], help="default: the GPU if there is one")
     parser.add_argument("--out", type=Path, help="default: paper/results/<device>/<part's file>.json; none for --quick")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, help="how many seeds learn, from --seed on (default 3; on a CPU 1)")
     parser.add_argument("--quick", action="store_true", help="the least that runs: shows that it runs, not how fast")
     parser.add_argument("--resume", action="store_true", help="keep the cells that FILE has from this very commit")
     args = parser.parse_args(argv)
@@ -211,6 +212,8 @@ def main(argv: list[str] | None = None) -> int:
             "updates_per_trial": 1,
             "alone": {**original()["protocol"], "warmup_calls": 1, "iterations_per_trial": 2, "trials": 1},
         }
+    if args.seeds is not None:
+        protocol["seeds"] = {device: args.seeds}
     default = PAPER / "results" / results_folder(device) / f"{part.file}.json"
     out = args.out or (None if args.quick else default)
     result = run(part, args.part, device, args.seed, protocol, out, args.resume)

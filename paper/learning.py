@@ -32,7 +32,7 @@ from paper.timing import laps
 GAE = Callable[..., tuple[Tensor, ...]]
 SIZES = {"cuda": {"envs": 1024, "steps": 128}, "cpu": {"envs": 64, "steps": 32}}
 UPDATES = {"cuda": {"cartpole": 80, "pendulum": 120}, "cpu": {"cartpole": 60, "pendulum": 100}}
-PROTOCOL = {"seeds": {"cuda": 3, "cpu": 2}, "judgements": 10, "timer": "CUDA events in the stream of one update"}
+PROTOCOL = {"seeds": {"cuda": 3, "cpu": 1}, "judgements": 10, "timer": "CUDA events in the stream of one update"}
 
 
 def time_major(gae: GAE) -> GAE:
@@ -72,7 +72,6 @@ VARIANTS: dict[str, tuple[GAE, bool]] = {  # and whether a cut is taken for a te
 
 
 def cells(device: str, seed: int, protocol: Row) -> Iterator[Cell]:
-    """The variants of a seed follow each other, so that what is compared runs side by side."""
     quick = protocol.get("quick", False)
     for task in ppo.RUNS:
         updates = 2 if quick else UPDATES[device][task]
@@ -80,38 +79,62 @@ def cells(device: str, seed: int, protocol: Row) -> Iterator[Cell]:
         if quick:
             settings = settings._replace(envs=4, steps=8, horizon=8)
         for offset in range(1 if quick else protocol["seeds"][device]):
-            for variant in VARIANTS:
-                key = {"task": task, "seed": seed + offset, "variant": variant}
-                yield Cell(key, partial(learn, key, settings, device, protocol["judgements"]))
+            key = {"task": task, "seed": seed + offset}
+            yield Cell(key, partial(learn, key, settings, device, protocol["judgements"]))
+
+
+class Run:
+    """One trainer, and what it left behind."""
+
+    def __init__(self, key: Row, variant: str, settings: ppo.Settings, device: str) -> None:
+        gae, self.cut = VARIANTS[variant]
+        make = partial(
+            ppo.Trainer, key["task"], settings, seed=key["seed"], device=device, gae=gae, cut_is_termination=self.cut
+        )
+        self.measure = laps(device)
+        self.measure(partial(update, make()))  # what is compiled is compiled
+        self.trainer = make()
+        self.curve: list[list[float]] = []
+        self.phases: list[list[float]] = []
+        self.actions: list[str] = []
+        self.shares: list[float] = []
+        self.error = ""
+
+    def judge(self, number: int) -> None:
+        self.curve.append([number, *(round(x, 4) for x in self.trainer.judge())])
+
+    def update(self, checked: bool) -> None:
+        self.phases.append([round(x, 1) for x in self.measure(partial(update, self.trainer))])
+        self.actions.append(fingerprint(self.trainer.actions))
+        if checked and not self.cut:
+            verdict = check_window(self.trainer)
+            self.shares.append(verdict["share"])
+            self.error = self.error or verdict["error"]
+
+    def row(self) -> Row:
+        error = {"error": self.error} if self.error else {"share_of_bound": max(self.shares, default=0.0)}
+        weights = torch.cat([x.detach().flatten() for x in self.trainer.network.parameters()])
+        return {
+            "settings": json.loads(json.dumps(self.trainer.settings._asdict())),
+            "gate": {"passed": not self.error, **error},
+            "curve": self.curve,
+            "actions": self.actions,
+            "weights": fingerprint(weights),
+            "rollout_credit_epochs_us": self.phases,
+        }
 
 
 def learn(key: Row, settings: ppo.Settings, device: str, judgements: int) -> list[Row]:
-    """One run: the time of each phase of each update, the curve, and what identifies the run."""
-    gae, cut_is_termination = VARIANTS[key["variant"]]
-    make = partial(ppo.Trainer, key["task"], device=device, gae=gae, cut_is_termination=cut_is_termination)
-    measure = laps(device)
-    warmed = make(settings, seed=key["seed"])
-    measure(partial(update, warmed))
-    trainer = make(settings, seed=key["seed"])
-    curve, phases, actions, shares, error = [], [], [], [], ""
+    """All variants of one seed, taking turns update by update, so that what is compared is timed side by side."""
+    runs = {variant: Run(key, variant, settings, device) for variant in VARIANTS}
     every = max(1, settings.updates // judgements)
     for number in range(settings.updates + 1):
-        if number % every == 0:
-            curve.append([number, *trainer.judge()])
-        if number == settings.updates:
-            break
-        phases.append([round(x, 1) for x in measure(partial(update, trainer))])
-        actions.append(fingerprint(trainer.actions))
-        if number % every == 0 and not cut_is_termination:
-            verdict = check_window(trainer)
-            shares.append(verdict["share"])
-            error = error or verdict["error"]
-    gate = {"passed": not error, **({"error": error} if error else {"share_of_bound": max(shares, default=0.0)})}
-    weights = torch.cat([x.detach().flatten() for x in trainer.network.parameters()])
-    return [
-        {**key, "settings": json.loads(json.dumps(settings._asdict())), "gate": gate, "curve": curve,
-         "actions": actions, "weights": fingerprint(weights), "rollout_credit_epochs_us": phases}
-    ]  # fmt: skip
+        for run in runs.values():
+            if number % every == 0:
+                run.judge(number)
+            if number < settings.updates:
+                run.update(checked=number % every == 0)
+    return [{**key, "variant": variant, **run.row()} for variant, run in runs.items()]
 
 
 def update(trainer: ppo.Trainer, mark: Callable[[], Any]) -> None:
