@@ -102,7 +102,7 @@ class Pendulum(DeviceEnv):
 
         θ'' = 3g/(2l) · sin θ + 3/(m l²) · u,    θ = 0 upright, u in {−2, 0, 2} N m,
 
-    speed first, then angle. The cost of a step is θ² + θ'²/10 + u²/1000 with θ in (−π, π], as in the usual task; the
+    speed first, then angle. The cost of a step is θ² + θ'²/10 + u²/1000 at s_{t+1}, with θ in [−π, π); the
     reward is minus an eighth of it.
     """
 

@@ -6,9 +6,9 @@ A leaky integrate-and-fire neuron with input current I, decay d and threshold θ
     s_t = 1 where u_t ≥ θ, else 0
 
 As a scan, forward: α_t = I_t, β_t = d·(1 − s_{t−1}), once the spikes are known. They depend on u, so they are found
-step by step, and of the steps nothing else is kept. Or in sweeps: guess, scan, read off, until they repeat. A sweep
-settles at least one more spike of every neuron, since behind a spike nothing of the past is left, and what repeats is
-the solution; that pays where neurons are few and spikes are rare.
+step by step, and of the steps nothing else is kept. Or in sweeps: guess, scan, read off, until they repeat. What
+repeats is the solution, and a sweep settles at least the first step that is not settled yet; that pays where neurons
+are few and spikes are rare.
 
 As a scan, backward: with g_t = ∂L/∂s_t·σ'(u_t) + (∂L/∂u_t as u_t itself is used),
 

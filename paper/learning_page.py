@@ -146,7 +146,8 @@ def sections(result: Result) -> list[str]:
         "two apart. In float32, curves are compared with the spread of seeds.",
         agreement_table(result),
         "### The time",
-        "Median milliseconds of a phase and of an update, over all updates and seeds; runs take turns, update by update. "
+        "Median milliseconds of a phase and of an update, over all updates and seeds; runs take turns, update by "
+        "update. "
         f"{result['protocol']['timer']}.",
         times_table(result),
         "### What the semantics are worth",
