@@ -123,7 +123,7 @@ class Trainer:
             torch.manual_seed(seed)
             network = Network(self.task.observation_size, self.task.actions, settings.hidden)
         self.network = network.to(device)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5, fused=True)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.env = self.task(settings.envs, settings.time_limit, self.generator)
         self.observation = self.env.observe(self.env.state)

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 import rlscan
-from paper.baselines import Recurrence, as_they_are, doubling_scan, loop_scan, only
+from paper.baselines import Recurrence, as_they_are, compiled, doubling_scan, loop_scan, only
 from paper.bench import IMPLEMENTATIONS, bytes_moved, original, time_side_by_side
 from paper.end_to_end import NAMES, Cell, Row
 from paper.examples import spiking, token_gae
 from paper.gate import Expected, Verdict, admit, check, expect
 from paper.targets import LOOP_PROTOCOL, Job, admit_beside_portable
-from paper.timing import device_samples, stream_samples
+from paper.timing import device_samples, rotation, stream_samples
 from rlscan.verify.tolerance import UNIT
 
-REFERENCE_STEPS = 2**22  # more than so many in a batch: the reference, a loop in NumPy, checks rows of it
+REFERENCE_STEPS = 2**20  # more than so many in a batch: the reference, a loop in NumPy, checks rows of it
 TOKENS = {
     "cuda": [(n, t) for t in (8192, 16384, 32768) for n in (64, 256, 1024)],
     "cpu": [(8, 1024), (16, 2048)],
@@ -86,9 +86,11 @@ def measure_tokens(key: Row, device: str, seed: int, protocol: Row) -> list[Row]
     samples = timed(functions, inputs, protocol, device)
     moved = bytes_moved("gae", {**inputs, "truncation_values": responses.next_values})
     filled = 1 - token_gae.padding(responses).double().mean().item()
-    on_device = {} if device == "cpu" or protocol.get("quick") else {
-        "rlscan": device_samples([partial(rlscan.gae, **inputs)]), "stream": stream_samples(moved),
-    }  # fmt: skip
+    on_device = {}
+    if device == "cuda":
+        others = [token_gae.sample(*key.values(), seed=seed + k, device=device) for k in range(1, rotation(moved))]
+        calls = [partial(rlscan.gae, **x) for x in (inputs, *map(token_gae.inputs, others))]
+        on_device = {"rlscan": device_samples(calls), "stream": stream_samples(moved)}
     for row in found:
         name = row["implementation"]
         row |= {"bytes": moved, "share_of_tokens": round(filled, 4), "samples_us": samples.get(name, [])}
@@ -121,7 +123,7 @@ def scan_of(scan: Callable[[Recurrence], Tensor], device: str) -> spiking.Scan:
     def run(alpha: Tensor, beta: Tensor, *, reverse: bool = False) -> Tensor:
         return scan(Recurrence((alpha, beta), as_they_are, only, forward=not reverse))
 
-    return torch.compile(run, dynamic=False, fullgraph=True) if scan is doubling_scan and device == "cuda" else run
+    return compiled(run) if scan is doubling_scan and device == "cuda" else run
 
 
 def spiking_cells(device: str, seed: int, protocol: Row) -> Iterator[Cell]:

@@ -63,6 +63,7 @@ SYNTHETIC = {
     "epochs": 4,
     "minibatches": 4,
     "dtype": "float32",
+    "matmul_precision": torch.get_float32_matmul_precision(),
     "network": "one trunk of tanh layers, a head for the policy and one for the value; Adam",
     "update": "values of the window, credit assignment, then the epochs; the rollout itself is not part of it",
     "warmup_updates": 1,
@@ -83,7 +84,7 @@ class SyntheticUpdate:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = ppo.Network(OBSERVATION, ACTIONS, tuple(hidden)).to(device)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4, fused=True)
         normal = partial(torch.randn, generator=self.generator, device=device)
         self.observations = normal(num_envs, seq_len, OBSERVATION)
         self.last_observations = normal(num_envs, OBSERVATION)

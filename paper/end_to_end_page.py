@@ -114,7 +114,8 @@ def table5(result: Result) -> list[str]:
     reading = (
         "An update is the values of the window, credit assignment, then "
         f"{protocol['epochs']} epochs × {protocol['minibatches']} minibatches, on random data "
-        f"({protocol['observation_size']} observations, {protocol['actions']} actions, {protocol['dtype']}; "
+        f"({protocol['observation_size']} observations, {protocol['actions']} actions, {protocol['dtype']}, "
+        f"matmul precision {protocol['matmul_precision']}; "
         f"{protocol['network']}). The paper does not give its observations, actions or network beyond the hidden "
         "layers, so its shares are those of another update. *Alone*: the call by itself, the device waited for before "
         "and after. *Within*: between two marks inside an update, where the host runs ahead. *End to end*: the "

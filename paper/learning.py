@@ -31,7 +31,7 @@ from paper.timing import laps
 
 GAE = Callable[..., tuple[Tensor, ...]]
 SIZES = {"cuda": {"envs": 1024, "steps": 128}, "cpu": {"envs": 64, "steps": 32}}
-UPDATES = {"cuda": {"cartpole": 80, "pendulum": 120}, "cpu": {"cartpole": 60, "pendulum": 100}}
+UPDATES = {"cuda": {"cartpole": 60, "pendulum": 100}, "cpu": {"cartpole": 50, "pendulum": 80}}
 PROTOCOL = {"seeds": {"cuda": 3, "cpu": 1}, "judgements": 10, "timer": "CUDA events in the stream of one update"}
 
 
