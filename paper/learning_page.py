@@ -7,6 +7,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,10 @@ def parting(a: Row, b: Row) -> int | None:
 def agreement_table(result: Result) -> str:
     body = []
     for task, runs in tasks(result):
-        means = [statistics.fmean(curve(runs[seed, "rlscan"])[1]) for seed in seeds(runs) if (seed, "rlscan") in runs]
-        between = statistics.stdev(means) if len(means) > 1 else None
+        scores = {key: curve(row)[1] for key, row in runs.items()}
+        drawn = [scores[key] for key in scores if key[1] == "rlscan"]
+        between = [apart(x, y) for x, y in combinations(drawn, 2)]
+        offsets = []
         for seed in seeds(runs):
             pairs = [[runs.get((seed, name + kind)) for name in ("rlscan", "loop")] for kind in ("", " in float64")]
             if not all(row for pair in pairs for row in pair):
@@ -92,9 +95,7 @@ def agreement_table(result: Result) -> str:
             wide = parting(wide_ours, wide_loop)
             same = wide is None and wide_ours["weights"] == wide_loop["weights"]
             first = parting(ours, loop)
-            scores = [curve(row)[1] for row in (ours, loop)]
-            away = statistics.fmean(abs(x - y) for x, y in zip(*scores, strict=True))
-            offset = abs(statistics.fmean(scores[0]) - statistics.fmean(scores[1]))
+            offsets.append(statistics.fmean(scores[seed, "rlscan"]) - statistics.fmean(scores[seed, "loop"]))
             used = max(row["gate"].get("share_of_bound", math.inf) for row in (ours, loop, wide_ours, wide_loop))
             body.append(
                 [
@@ -102,16 +103,24 @@ def agreement_table(result: Result) -> str:
                     f"{100 * used:.1f} %",
                     "the same bits" if same else f"**part at update {'the end' if wide is None else wide}**",
                     "never" if first is None else str(first),
-                    number(away),
-                    number(offset),
-                    number(between),
+                    number(apart(scores[seed, "rlscan"], scores[seed, "loop"])),
+                    number(statistics.fmean(between) if between else None),
+                    f"{offsets[-1]:+.2f}",
                 ]
             )
+        if len(offsets) > 1:
+            error = statistics.stdev(offsets) / math.sqrt(len(offsets))
+            body.append([f"{task}, mean of the seeds", *[""] * 5, f"{statistics.fmean(offsets):+.2f} ± {error:.2f}"])
     head = [
         "run", "advantages: of the bound", "in float64", "in float32: first other action at update",
-        "curves apart, mean", "means of the curves apart", "deviation between seeds",
+        "rlscan and loop apart", "two seeds apart", "return of rlscan minus loop",
     ]  # fmt: skip
     return markdown(head, body)
+
+
+def apart(x: list[float], y: list[float]) -> float:
+    """The mean distance between two curves."""
+    return statistics.fmean(abs(a - b) for a, b in zip(x, y, strict=True))
 
 
 def worth_table(result: Result) -> str:
@@ -143,7 +152,9 @@ def sections(result: Result) -> list[str]:
         "window, have to be within the a-priori bound of the float64 reference (first column: the most of it that was "
         "used). Computed in float64 and rounded to float32 they hardly ever differ, so those runs should take the same "
         "actions throughout and end in the same weights, bit for bit; then float32's rounding is all that tells the "
-        "two apart. In float32, curves are compared with the spread of seeds.",
+        "two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan and "
+        "the loop are apart (mean distance of the two curves of a seed) stands beside how far two seeds of rlscan are, "
+        "and the last column has the difference of the mean returns, with its standard error.",
         agreement_table(result),
         "### The time",
         "Median milliseconds of a phase and of an update, over all updates and seeds; runs take turns, update by "
@@ -153,7 +164,7 @@ def sections(result: Result) -> list[str]:
         "### What the semantics are worth",
         "The same seeds with `terminated | truncated` for termination. The policy is judged on episodes that start "
         "anew and are not cut; V(s_0) is what the value function says of their first state, and should be the "
-        "discounted return.",
+        "discounted return. Where a difference is not larger than that between seeds (thin lines), it says nothing.",
         worth_table(result),
     ]
 
