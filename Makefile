@@ -24,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize peers reproduce render claims triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize peers reproduce end-to-end render claims triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -90,6 +90,10 @@ reproduce: $(STAMP) ## verify, then measure and render the tables that this mach
 	$(RLSCAN) reproduce
 	$(PY) -m paper.claims || true # a ratio that this machine misses is printed, and is no failure
 	$(PY) examples/gymnasium_gae.py
+
+end-to-end: $(STAMP) ## whole updates, PPO that learns, and beyond RL: measured and rendered (on a CPU at small sizes)
+	for part in synthetic learning llm spiking; do $(ONE_THREAD) $(PY) -m paper.end_to_end --part $$part --resume || exit 1; done
+	$(PY) -m paper.render
 
 render: $(STAMP) ## the tables in paper/rendered/ and README.md, and paper/performance.md, from the committed results
 	$(PY) -m paper.render

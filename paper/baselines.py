@@ -258,7 +258,9 @@ def with_carry(alpha: Tensor, beta: Tensor, problem: Recurrence) -> Tensor:
     return alpha if problem.carry is None else alpha + beta * problem.carry[:, None]
 
 
-def baseline(estimator: str, scan: Callable[[Recurrence], Tensor], *, compiled: bool = False) -> Callable[..., Outputs]:
+def baseline(
+    estimator: str, scan: Callable[[Recurrence], Tensor], *, compile_it: bool = False
+) -> Callable[..., Outputs]:
     """The function of a rollout's arguments that builds the coefficients, scans and makes the outputs.
 
     Compiled, that is one graph for each shape.
@@ -269,15 +271,19 @@ def baseline(estimator: str, scan: Callable[[Recurrence], Tensor], *, compiled: 
         problem = recurrence(**inputs)
         return problem.outputs(scan(problem))
 
-    if not compiled:
-        return run
+    return compiled(run) if compile_it else run
+
+
+def compiled(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled to one graph for each shape."""
     # PyTorch keeps its graphs by code object and looks through all of one: each function has its own
-    own = types.FunctionType(run.__code__.replace(), run.__globals__, run.__name__, None, run.__closure__)
+    own = types.FunctionType(run.__code__.replace(), run.__globals__, run.__name__, run.__defaults__, run.__closure__)
+    own.__kwdefaults__ = run.__kwdefaults__
     return torch.compile(own, dynamic=False, fullgraph=True)
 
 
 BASELINES: dict[str, Callable[[str], Callable[..., Outputs]]] = {
     "loop": lambda estimator: baseline(estimator, loop_scan),
-    "doubling": lambda estimator: baseline(estimator, doubling_scan, compiled=True),
-    "associative": lambda estimator: baseline(estimator, associative_scan, compiled=True),
+    "doubling": lambda estimator: baseline(estimator, doubling_scan, compile_it=True),
+    "associative": lambda estimator: baseline(estimator, associative_scan, compile_it=True),
 }

@@ -11,6 +11,8 @@ from rlscan import reference
 from rlscan.verify.strategies import Example, Setup
 from rlscan.verify.tolerance import Mismatch, assert_within, bounds
 
+OPTIONS = ("rho_clip", "c_clip", "pg_rho_clip", "advantage", "trace", "boundary", "reverse")
+
 
 class Expected(NamedTuple):
     """The reference's results, and how far from them a right implementation may be."""
@@ -39,11 +41,12 @@ def expect(estimator: str, inputs: dict[str, Any]) -> Expected:
     """What the float64 reference makes of these very inputs."""
     arguments = {name: as_numpy(x) for name, x in inputs.items()}
     values = as_tuple(getattr(reference, estimator)(**arguments))
-    if estimator in ("eligibility_traces", "prefix_sum"):
+    options = tuple((name, arguments.pop(name)) for name in OPTIONS if name in arguments)
+    if estimator in ("eligibility_traces", "prefix_sum", "linear_scan"):
         arguments.setdefault("initial", 0.0)
     dtype = str(next(x.dtype for x in inputs.values() if isinstance(x, Tensor))).removeprefix("torch.")
     actions = inputs["next_policy"].shape[-1] if "next_policy" in inputs else 0
-    example = Example(Setup(estimator, dtype=dtype, actions=actions), arguments)
+    example = Example(Setup(estimator, dtype=dtype, options=options, actions=actions), arguments)
     return Expected(values, bounds(example, values))
 
 

@@ -1,7 +1,8 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`; then the page of paper/performance.py. With `--check` nothing is written and what is stale
+and `<!-- <table>:end -->`; then the pages of paper/performance.py and of
+paper/end_to_end_page.py. With `--check` nothing is written and what is stale
 fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
 """
 
@@ -13,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paper import performance
+from paper import end_to_end_page, performance
 from paper.bench import PAPER, best, original, tables
-from paper.text import PEER_GPU, markdown, number, pair
+from paper.text import PEER_GPU, made, markdown, number, pair
 
 SCAN = "doubling"  # the baseline that the paper compares with
 
@@ -104,12 +105,9 @@ def shapes(result: Result) -> list[Shape]:
 
 def provenance(result: Result) -> str:
     """Where, when and how the numbers were made."""
-    commit = result["commit"][:12] + (" with uncommitted changes" if result["dirty"] else "")
-    found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
-    versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
     protocol = result["protocol"]
     return (
-        f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}. "
+        f"{made(result)} "
         f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
         f"{protocol['estimator']}; {protocol['timer']} (an empty call reads {number(result['empty_call_us'])} µs). "
         f"Gate: {protocol['correctness_gate']}."
@@ -204,8 +202,9 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
         if not args.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-    page_is_stale = performance.main(["--check"] if args.check else [], root)
-    return 1 if (args.check and stale) or page_is_stale else 0
+    flags = ["--check"] if args.check else []
+    pages_are_stale = [pages.main(flags, root) for pages in (performance, end_to_end_page)]
+    return 1 if (args.check and stale) or any(pages_are_stale) else 0
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 ABSENT = "–"
 PEER_GPU = "H100"  # the paper's larger GPU
-WORDS = ("misses", "worst cell", "limit", "verdict", "time", "against")  # columns
+WORDS = ("misses", "worst cell", "limit", "verdict", "time", "against", "by", "in float64")  # columns
 
 
 def pair(numbers: list[float | None]) -> str:
@@ -24,3 +25,11 @@ def markdown(head: list[str], body: list[list[str]]) -> str:
     """A table; the first column and those of words are aligned left."""
     aligned = ["---" if column in (head[0], *WORDS) else "---:" for column in head]
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, aligned, *body])
+
+
+def made(result: dict[str, Any]) -> str:
+    """Where, when and from what a result was measured."""
+    commit = result["commit"][:12] + (" with uncommitted changes" if result["dirty"] else "")
+    found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
+    versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
+    return f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}."

@@ -1,9 +1,10 @@
-"""Clocks: a full call between CUDA events, the host's part of it, and device time by replaying a CUDA graph."""
+"""Clocks: a full call between CUDA events, the parts of a long one, the host's part, device time by a CUDA graph."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -34,6 +35,35 @@ def timer(device: str) -> Callable[[Call], float]:
         return float(start.elapsed_time(stop)) * 1e3
 
     return between_events
+
+
+def laps(device: str) -> Callable[[Callable[[Call], Any]], list[float]]:
+    """Microseconds between the marks that a call sets, its begin and its end among them.
+
+    On a GPU marks are events in the stream: the device is waited for before and after the call, not within.
+    """
+
+    def measure(call: Callable[[Call], Any]) -> list[float]:
+        marks: list[Any] = []
+
+        def mark() -> None:
+            if device == "cpu":
+                marks.append(time.perf_counter())
+                return
+            marks.append(torch.cuda.Event(enable_timing=True))
+            marks[-1].record()
+
+        if device != "cpu":
+            torch.cuda.synchronize()
+        mark()
+        call(mark)
+        mark()
+        if device == "cpu":
+            return [(stop - start) * 1e6 for start, stop in pairwise(marks)]
+        torch.cuda.synchronize()
+        return [float(start.elapsed_time(stop)) * 1e3 for start, stop in pairwise(marks)]
+
+    return measure
 
 
 def rotation(bytes_a_call: float, most: int = 8) -> int:
