@@ -24,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize peers reproduce end-to-end render claims triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize peers reproduce end-to-end render docs claims paper triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -58,6 +58,7 @@ check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
 	$(PY) -m paper.render --check
 	$(PY) -m paper.claims --check
 	$(PY) -m paper.peers --check
+	$(PY) -m paper.api --check
 
 format: $(STAMP) ## formats and sorts imports
 	$(PY) -m ruff check --fix-only .
@@ -98,8 +99,14 @@ end-to-end: $(STAMP) ## whole updates, PPO that learns, and beyond RL: measured 
 render: $(STAMP) ## the tables in paper/rendered/ and README.md, and paper/performance.md, from the committed results
 	$(PY) -m paper.render
 
+docs: $(STAMP) ## docs/api.md, from signatures and docstrings
+	$(PY) -m paper.api
+
 claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed evidence; renders README.md's table
 	$(PY) -m paper.claims
+
+paper: $(STAMP) ## paper/manuscript/manuscript.pdf, from the committed results (needs TeX)
+	$(PY) -m paper.pdf
 
 triton-versions: $(STAMP) ## the kernels in the interpreter of the oldest and the newest Triton (downloads 0.5 GB, once)
 	@set -e; for version in $(TRITONS); do \

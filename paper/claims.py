@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paper import evidence
 from paper.baselines import TRUNCATES
 from paper.bench import PAPER, original, tables, tomllib
 from paper.render import SCAN, Cell
@@ -23,7 +24,7 @@ from paper.text import ABSENT, PEER_GPU, markdown, number
 
 CODE = ("rlscan", "reference", "proofs")  # what a certificate is about
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
-KINDS = ("proof", "exhaustive", "fuzz", "measured")
+KINDS = ("proof", "exhaustive", "fuzz", "mutation", "checker", "measured")
 
 Claim = dict[str, Any]
 Device = dict[str, Any]
@@ -56,8 +57,16 @@ def judge(claim: Claim, root: Path, name: str, device: Device) -> Verdict | None
     """The verdict on one device; None where the claim is not about it."""
     if name not in claim.get("devices", [name]):
         return None
+    results = root / "paper" / "results"
+    if claim["kind"] == "mutation":
+        return Verdict(*evidence.mutants(claim["mutants"]["at_least"], results))
+    if claim["kind"] == "checker":
+        return Verdict(*evidence.sanitizer(claim["checker"]["tool"], results / name))
     if claim["kind"] == "measured":
-        return measured(claim["measured"], read(root, name, claim["measured"]["table"]))
+        what = claim["measured"]
+        if "target" in what:
+            return Verdict(*evidence.target(what["target"], results / name))
+        return measured(what, read(root, name, what["table"]))
     certificate = read(root, name, "certificate")
     return Verdict(NOT_RUN) if certificate is None else certified(claim, certificate, device["paths"])
 
@@ -67,7 +76,7 @@ def wanted(claim: Claim, paths: list[str]) -> Iterator[tuple[str, str]]:
     from rlscan.verify.strategies import ESTIMATORS
 
     if claim["kind"] == "proof":
-        yield from (("proof", statements()[name]) for name in map(proof_name, claim["evidence"]) if name)
+        yield from (("proof", statements().get(name, name)) for name in map(proof_name, claim["evidence"]) if name)
         return
     pattern = claim["certificate"]
     names = [pattern["claim"].format(estimator=estimator, path=path) for estimator in ESTIMATORS for path in paths]
@@ -143,8 +152,8 @@ def statements() -> dict[str, str]:
     return {statement.name: statement.statement for statement in STATEMENTS}
 
 
-def proof_name(evidence: str) -> str | None:
-    path, _, name = evidence.partition("::")
+def proof_name(item: str) -> str | None:
+    path, _, name = item.partition("::")
     return name if path.startswith("proofs/") and name else None
 
 
@@ -172,9 +181,9 @@ def rows(root: Path, long: bool) -> str:
     return "\n\n".join(parts)
 
 
-def link(evidence: str) -> str:
+def link(item: str) -> str:
     """A link from paper/rendered/."""
-    path, _, name = evidence.partition("::")
+    path, _, name = item.partition("::")
     return f"[{name or path}](../../{path})"
 
 
@@ -231,7 +240,7 @@ def report(root: Path) -> int:
             verdict = judge(claim, root, folder, device)
             if verdict is not None:
                 counts[verdict.word] += 1
-                print(f"{verdict.word:<8} {device['title']:<5} {claim['kind']:<11} {name:<13} {verdict.note}".rstrip())
+                print(f"{verdict.word:<8} {device['title']:<5} {claim['kind']:<11} {name:<22} {verdict.note}".rstrip())
     print(", ".join(f"{count} {word}" for word, count in counts.items()))
     for folder, device in devices.items():
         certificate = read(root, folder, "certificate")

@@ -1,9 +1,9 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`; then the pages of paper/performance.py and of
-paper/end_to_end_page.py. With `--check` nothing is written and what is stale
-fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
+and `<!-- <table>:end -->`; then the pages of paper/performance.py and paper/end_to_end_page.py; then what the manuscript
+says of results, by paper/latex.py. With `--check` nothing is written and what is stale fails. No figure is typed here:
+ours come from the raw samples, the paper's from original.json.
 """
 
 from __future__ import annotations
@@ -196,6 +196,8 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.render", description="Render the tables of paper/results.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a rendered file is stale")
     args = parser.parse_args(argv)
+    from paper import latex  # here, because it reads what this module renders
+
     stale = {path: text for path, text in documents(root).items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():
         print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
@@ -203,7 +205,7 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     flags = ["--check"] if args.check else []
-    pages_are_stale = [pages.main(flags, root) for pages in (performance, end_to_end_page)]
+    pages_are_stale = [pages.main(flags, root) for pages in (performance, end_to_end_page, latex)]
     return 1 if (args.check and stale) or any(pages_are_stale) else 0
 
 

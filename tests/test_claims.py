@@ -13,12 +13,14 @@ pytest.importorskip("sympy")
 from paper import claims as paper_claims
 from paper.bench import tables, tomllib
 from paper.claims import FAIL, KINDS, NOT_RUN, PASS, Verdict, certified, judge, measured, wanted
+from paper.verdicts import evaluate
 from rlscan import proofs
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS, DEVICES = paper_claims.load()
+CERTIFIED = ("proof", "exhaustive", "fuzz")
 every_claim = pytest.mark.parametrize("name", list(CLAIMS))
-certified_claims = pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim["kind"] != "measured"])
+certified_claims = pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim["kind"] in CERTIFIED])
 
 
 def names_in(path: Path) -> set[str]:
@@ -53,13 +55,16 @@ def test_every_piece_of_evidence_is_there(name: str) -> None:
 @every_claim
 def test_a_claim_says_what_it_is_and_where_it_ends(name: str) -> None:
     claim = CLAIMS[name]
-    source = {"proof": None, "measured": "measured"}.get(claim["kind"], "certificate")
+    sources = {"proof": None, "measured": "measured", "mutation": "mutants", "checker": "checker"}
+    source = sources.get(claim["kind"], "certificate")
     expected = {"kind", "statement", "evidence", "scope", "not_covered", source} - {None}
     assert set(claim) - {"devices"} == expected
     assert claim["kind"] in KINDS
     assert set(claim.get("devices", [])) <= set(DEVICES)
     assert all(claim[field].strip() for field in ("statement", "scope", "not_covered"))
-    if claim["kind"] == "measured":
+    if "target" in claim.get("measured", {}):
+        assert claim["measured"]["target"] in evaluate([])
+    elif claim["kind"] == "measured":
         assert claim["measured"]["table"] in tables()
         assert claim["measured"]["baseline"] in tables()[claim["measured"]["table"]]["implementations"]
         assert claim["measured"]["shape"] in tables()[claim["measured"]["table"]]["shapes"]
@@ -119,7 +124,7 @@ def test_the_names_are_those_that_the_verification_writes() -> None:
 
     kinds = {job.kind for job in jobs("cpu", 8, 0)} | {"proof"}
     for claim in CLAIMS.values():
-        if claim["kind"] != "measured":
+        if claim["kind"] in CERTIFIED:
             assert {kind for kind, _ in wanted(claim, ["portable"])} <= kinds
     exact = [name for _, name in wanted(CLAIMS["exact"], ["portable", "triton"])]
     assert len(exact) == 2 * len(ESTIMATORS)

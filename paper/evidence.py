@@ -1,0 +1,62 @@
+"""Verdicts from evidence that is neither a certificate nor a table: speed targets, memory checkers, mutants.
+
+Each function gives the word and a note, as paper/claims.py prints them; what is not in a file is NOT RUN.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+NOT_RUN = ("NOT RUN", "")
+
+Said = tuple[str, str]
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return found
+
+
+def target(name: str, results: Path) -> Said:
+    """A speed target of targets.json; one of which no cell was measured was not run."""
+    found = load(results / "targets.json")
+    judged = (found or {}).get("targets", {}).get(name)
+    if not judged or judged["value"] is None:
+        return NOT_RUN
+    note = f"{judged['value']:g}, to be {limit(judged['target'])}"
+    if judged["met"]:
+        return "PASS", note
+    return "FAIL", f"{note}: {len(judged['missed'])} of {judged['cells']} missed"
+
+
+def limit(text: str) -> str:
+    return text.replace(">=", "≥").replace("<=", "≤")
+
+
+def sanitizer(tool: str, results: Path) -> Said:
+    """The end of compute-sanitizer's report: variants that were launched, and no error."""
+    path = results / f"{tool}.txt"
+    text = path.read_text() if path.exists() else ""
+    launched = re.search(r"^(\d+) variants launched and right$", text, re.MULTILINE)
+    summary = re.search(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard", text)
+    if not summary:
+        return NOT_RUN
+    errors = int(summary[1] or summary[2])
+    if errors or not launched or not int(launched[1]):
+        return "FAIL", f"{errors} errors" if errors else "not every variant was launched and right"
+    return "PASS", f"{launched[1]} variants"
+
+
+def mutants(at_least: int, results: Path) -> Said:
+    """Every mutant killed or shown to be equivalent, and enough of them."""
+    found = load(results / "mutants.json")
+    if not found or not found["total"]:
+        return NOT_RUN
+    total, killed, equivalent = found["total"], found["killed"], len(found["equivalent"])
+    note = f"{killed} of {total} killed, {equivalent} equivalent"
+    if killed + equivalent != total:
+        return "FAIL", f"{note}, {total - killed - equivalent} survived"
+    return ("PASS", note) if total >= at_least else ("NOT RUN", f"{note}; {at_least} are wanted")

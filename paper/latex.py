@@ -1,0 +1,201 @@
+"""What the manuscript says of results: macros, tables and figures in paper/manuscript/generated/, from paper/results.
+
+`python -m paper.render` writes them, or with `--check` finds them stale. A result that is not there is *not measured*;
+one that is new turns up: a table of tables.toml, and every page and plot of paper/rendered, in the appendix if nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from paper import claims, performance, plots, render
+from paper.bench import PAPER, tables
+from paper.latex_numbers import GPU, macros, read
+from paper.performance import Run
+from paper.speed_tables import SECTIONS, by
+from paper.tex import ABSENT, absent, from_markdown, inline
+from paper.text import markdown
+from paper.verdicts import Cells
+
+FOLDER = Path("paper") / "manuscript" / "generated"
+MADE_BY = "% Made by `python -m paper.render` from paper/results. Not to be edited.\n"
+# what a whole set of results has, each with what makes it
+WANTED = {
+    "cpu/certificate.json": "verification on a CPU",
+    "cpu/table3_cpu.json": "the portable path",
+    "h200/certificate.json": "verification of compiled kernels",
+    "h200/memcheck.txt": "memory checker",
+    "h200/table3.json": "Table 3",
+    "h200/table4.json": "Table 4",
+    "h200/table5.json": "Table 5, end to end",
+    "h200/table6.json": "Table 6",
+    "h200/figure1.json": "Figure 1, launch and device",
+    "h200/pufferlib.json": "Figures 2 and 3, PufferLib itself",
+    "h200/retrace_long.json": "Retrace over long windows",
+    "h200/targets.json": "speed targets",
+    "h200/targets_rows.json": "their cells: shapes of Tables 4 and 6, of Figures 2 and 3, long Retrace",
+    "h200/tiles.json": "the sweep behind the tiles",
+    "mutants.json": "mutants of the source",
+    "tightness.json": "how tight the bound is",
+    "peers.json": "other libraries",
+}
+IN_THE_TEXT = ("claims", "table5", "mutants", "peers", "tightness")  # pages of paper/rendered with a place of their own
+PLACES = {
+    "table5": "End to end: a PPO update",
+    "mutants": "Mutants of the shipped source",
+    "peers": "Other libraries, checked",
+    "tightness": "Tightness",
+}
+
+# Tables and figures
+
+
+def claims_table(root: Path) -> str:
+    declared, devices = claims.load(root)
+    body = []
+    for name, claim in declared.items():
+        verdicts = [claims.judge(claim, root, folder, device) for folder, device in devices.items()]
+        cells = ["–" if verdict is None else emphasised(str(verdict)) for verdict in verdicts]
+        body.append([f"`{name}`", claim["statement"], *cells])
+    text = markdown(["claim", "statement", *(d["title"] for d in devices.values())], body).replace("---:", "---")
+    return from_markdown(text, "Every claim and its verdict. A FAIL is a target that is missed.", "tab:claims")
+
+
+def emphasised(verdict: str) -> str:
+    return f"**{verdict}**" if verdict.startswith(claims.FAIL) else verdict
+
+
+def ratio_tables(name: str, results: list[dict[str, Any]]) -> str:
+    """A table of tables.toml, every device and shape, or that it is not there."""
+    title, label = tables()[name]["title"], f"tab:{name}"
+    parts = []
+    for result in results:
+        for shape in render.shapes(result):
+            caption = f"{theirs(title)}, {by(shape)}, on {result['device']}."
+            parts.append(from_markdown(render.ratio_table(result, shape), inline(caption), label))
+            label = ""
+        parts.append(
+            rf"\noindent{{\footnotesize {inline(render.reading(result) + ' ' + render.provenance(result))}\par}}"
+        )
+    return "\n\n".join(parts) + "\n" if parts else absent(inline(theirs(title)), label)
+
+
+def theirs(title: str) -> str:
+    """ "Table 3" is the original's, and not the manuscript's own."""
+    return re.sub(r"^Table (\d+)", r"After the original's Table \1", title)
+
+
+def is_ratios(result: dict[str, Any]) -> bool:
+    """Whether a table's rows are calls of estimators, which render.py prints."""
+    rows = result.get("rows") or [{}]
+    return {"estimator", "truncated", "implementation", "samples_us", "num_envs", "seq_len"} <= rows[0].keys()
+
+
+def figure(name: str, file: str, caption: str, root: Path) -> str:
+    exists = (root / "paper" / "rendered" / file).exists()
+    shown = rf"\includegraphics[width=0.92\linewidth]{{{file}}}" if exists else rf"\emph{{{ABSENT}}}"
+    lines = [r"\begin{figure}[htbp]", r"\centering", shown, rf"\caption{{{inline(caption)}}}\label{{fig:{name}}}"]
+    return "\n".join([*lines, r"\end{figure}"]) + "\n"
+
+
+def inventory(root: Path) -> str:
+    """What there is, of what a whole set of results has, and what is there besides."""
+    results = root / "paper" / "results"
+    found = {str(path.relative_to(results)) for path in results.rglob("*.*") if path.suffix in (".json", ".txt")}
+    body = []
+    for name in [*WANTED, *sorted(found - WANTED.keys())]:
+        state = read(root, name) if name in found and name.endswith(".json") else None
+        state = state if isinstance(state, dict) else {}
+        state = {**state, **state.get("environment", {})}
+        when = state.get("date", "")[:10] or ("measured" if name in found else f"*{ABSENT}*")
+        body.append([f"`{name}`", WANTED.get(name, "–"), when, state.get("commit", "")[:12] or "–"])
+    text = markdown(["file", "what", "measured", "commit"], body).replace("---:", "---")
+    return from_markdown(text, r"Result files under \texttt{paper/results}.", "tab:inventory")
+
+
+def slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def sections(run: Run | None) -> Iterator[tuple[str, str]]:
+    """The tables of the page of speed targets, a file a section; those that it folds away are in the repository."""
+    for title, (section, body) in SECTIONS.items():
+        name = slug(title)
+        cells = run.cells.where(section=section) if run and section else run.cells if run else Cells([])
+        cells = Cells(sorted(cells.rows, key=lambda row: (row["num_envs"], row["seq_len"], row["actions"])))
+        parts = [part for part in body(cells) if not part.startswith("<details>")] if cells.rows else []
+        text = from_markdown("\n\n".join(parts), inline(title), f"tab:{name}") if parts else ""
+        yield name, text if "tab:" in text else absent(inline(title), f"tab:{name}")
+    targets = rows_of(performance.targets_table(run)) if run else ""
+    caption = "Every speed target: value, limit and verdict."
+    yield "targets", from_markdown(targets, caption, "tab:targets") if targets else absent(caption, "tab:targets")
+    lost = performance.slower(run) if run else ""
+    caption = "Every comparison in which rlscan is slower."
+    label = "tab:slower"
+    if rows_of(lost):
+        yield "slower", from_markdown(rows_of(lost), caption, label)
+    else:
+        yield "slower", absent(caption, label, inline(lost)) if lost else absent(caption, label)
+
+
+def rows_of(text: str) -> str:
+    """The table in it, alone."""
+    return "\n".join(line for line in text.splitlines() if line.startswith("|"))
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """Every generated file of the checkout at `root`, as it should be; none where there is no manuscript."""
+    if not (root / FOLDER.parent / "manuscript.tex").exists():
+        return {}
+    run = next((run for run in performance.load(root) if run.folder == GPU), None)
+    results = render.load(root)
+    files = {"claims": claims_table(root), "inventory": inventory(root)}
+    files |= {name: ratio_tables(name, results.get(name, [])) for name in ("table3", "table3_cpu")}
+    files |= sections(run)
+    device = run.head["device"]["name"] if run else ""
+    for name, title in plots.TITLES.items():
+        files[f"figure_{name}"] = figure(
+            name, f"{plots.file_name(GPU, name)}.png", f"{title}, {device}" if device else title, root
+        )
+    rendered = sorted((root / "paper" / "rendered").glob("*.md"))
+    pages = {path.stem: re.sub(r"\A# .*\n", "", path.read_text()) for path in rendered}  # the section has a title
+    for name, title in PLACES.items():
+        files[name] = (
+            from_markdown(pages[name], title, f"tab:{name}") if name in pages else absent(title, f"tab:{name}")
+        )
+    more = [n for n in tables() if n not in files and n in results and all(map(is_ratios, results[n]))]
+    parts = [ratio_tables(name, results[name]) for name in more]
+    rest = [name for name in pages if name not in (*more, *IN_THE_TEXT, *files)]
+    parts += [from_markdown(pages[name], inline(name)) for name in rest]
+    shown = {f"{plots.file_name(GPU, name)}.png" for name in plots.TITLES}
+    others = sorted(path.name for path in (root / "paper" / "rendered").glob("*.png") if path.name not in shown)
+    parts += [figure(Path(name).stem, name, Path(name).stem.replace("_", " "), root) for name in others]
+    files["more"] = "\n\n".join(parts) or "None.\n"
+    files["numbers"] = macros(root, run)
+    return {root / FOLDER / f"{name}.tex": MADE_BY + text.rstrip("\n") + "\n" for name, text in files.items()}
+
+
+def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paper.latex", description="What the manuscript says of results.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
+    args = parser.parse_args(argv)
+    wanted = documents(root)
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    stale += sorted(set((root / FOLDER).glob("*.tex")) - wanted.keys())
+    for path in stale:
+        print(f"{'stale' if args.check else 'rendered' if path in wanted else 'removed'}: {path.relative_to(root)}")
+        if args.check:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path]) if path in wanted else path.unlink()
+    return 1 if args.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Verdicts on speed targets, memory checkers and mutants: nothing passes that its file does not say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sympy")
+
+from paper import claims as paper_claims
+from paper import evidence as paper_evidence
+from paper.claims import FAIL, NOT_RUN, PASS, judge
+from paper.verdicts import evaluate
+
+ROOT = Path(__file__).resolve().parents[1]
+CLAIMS, DEVICES = paper_claims.load()
+
+
+def test_every_speed_target_is_a_claim() -> None:
+    claimed = [claim["measured"]["target"] for claim in CLAIMS.values() if "target" in claim.get("measured", {})]
+    assert sorted(claimed) == sorted(evaluate([]))
+
+
+def test_a_target_that_is_missed_fails(tmp_path: Path) -> None:
+    def said(**judged: Any) -> tuple[str, str]:
+        whole = {"value": 1.25, "target": ">= 2", "met": False, "cells": 4, "missed": ["a"], **judged}
+        (tmp_path / "targets.json").write_text(json.dumps({"targets": {"half": whole}}))
+        return paper_evidence.target("half", tmp_path)
+
+    assert paper_evidence.target("half", tmp_path) == (NOT_RUN, "")
+    assert said() == (FAIL, "1.25, to be ≥ 2: 1 of 4 missed")
+    assert said(met=True, missed=[]) == (PASS, "1.25, to be ≥ 2")
+    assert said(value=None) == (NOT_RUN, "")
+    assert paper_evidence.target("host", tmp_path) == (NOT_RUN, "")
+
+
+def test_the_verdicts_of_targets_are_those_of_the_file() -> None:
+    for device in DEVICES:
+        judged = (paper_evidence.load(ROOT / "paper" / "results" / device / "targets.json") or {}).get("targets", {})
+        for name, found in judged.items():
+            word = judge(CLAIMS[f"speed-{name.replace('_', '-')}"], ROOT, device, DEVICES[device])
+            assert word is not None
+            assert word.word == (PASS if found["met"] else FAIL if found["value"] is not None else NOT_RUN)
+
+
+@pytest.mark.parametrize(
+    ("report", "word"),
+    [
+        ("", NOT_RUN),
+        ("80 variants launched and right\n", NOT_RUN),
+        ("80 variants launched and right\n========= ERROR SUMMARY: 0 errors\n", PASS),
+        ("80 variants launched and right\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors)\n", PASS),
+        ("80 variants launched and right\n========= ERROR SUMMARY: 2 errors\n", FAIL),
+        ("80 variants launched and right\n========= RACECHECK SUMMARY: 1 hazard displayed\n", FAIL),
+        ("0 variants launched and right\n========= ERROR SUMMARY: 0 errors\n", FAIL),
+        ("========= ERROR SUMMARY: 0 errors\n", FAIL),
+    ],
+)
+def test_a_checker_passes_only_over_what_was_launched(tmp_path: Path, report: str, word: str) -> None:
+    assert paper_evidence.sanitizer("memcheck", tmp_path) == (NOT_RUN, "")
+    (tmp_path / "memcheck.txt").write_text(report)
+    assert paper_evidence.sanitizer("memcheck", tmp_path)[0] == word
+
+
+@pytest.mark.parametrize(
+    ("total", "killed", "equivalent", "word"),
+    [
+        (0, 0, 0, NOT_RUN),
+        (3, 3, 0, NOT_RUN),
+        (150, 148, 2, PASS),
+        (150, 150, 0, PASS),
+        (150, 148, 1, FAIL),
+        (3, 2, 0, FAIL),
+    ],
+)
+def test_mutants_that_survive_fail(tmp_path: Path, total: int, killed: int, equivalent: int, word: str) -> None:
+    assert paper_evidence.mutants(150, tmp_path) == (NOT_RUN, "")
+    found = {"total": total, "killed": killed, "equivalent": [{}] * equivalent}
+    (tmp_path / "mutants.json").write_text(json.dumps(found))
+    assert paper_evidence.mutants(150, tmp_path)[0] == word
