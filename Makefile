@@ -24,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize peers reproduce end-to-end render docs claims paper triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize deep peers reproduce end-to-end render docs claims paper triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -44,9 +44,9 @@ else
 endif
 	@mkdir -p $(@D) && touch $@
 
-test: $(STAMP) ## every test: proofs, portable path, and the kernels in Triton's interpreter; then the guard
-	$(ONE_THREAD) $(PYTEST) --ignore tests/test_speed.py
+test: $(STAMP) ## the guard, then every test: proofs, portable path, and the kernels in Triton's interpreter
 	$(GUARD)
+	$(ONE_THREAD) $(PYTEST) --ignore tests/test_speed.py
 
 guard: $(STAMP) ## that nothing has become slower, beside a baseline taken in the same run
 	$(GUARD)
@@ -80,6 +80,10 @@ sanitize: $(STAMP) ## compute-sanitizer's four tools over the kernel's variants 
 		env -u TRITON_INTERPRET PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
 			compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) tests/sanitize.py $(KINDS); \
 	done
+
+deep: $(STAMP) ## what takes longer than the tests: one certificate and a page to read, build/deep.json and .md (hours)
+	@mkdir -p build
+	$(RLSCAN) verify --deep --json build/deep.json
 
 # in one process: a peer is imported and compiled once
 peers: $(STAMP) ## other people's estimators as oracles, and paper/rendered/peers.md (installs JAX, TorchRL and Stable-Baselines3)
