@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ MADE_BY = "% Made by `python -m paper.render` from paper/results. Not to be edit
 WANTED = {
     "cpu/certificate.json": "verification on a CPU",
     "cpu/table3_cpu.json": "the portable path",
+    "cpu/tightness.json": "how tight the bound is",
+    "cpu/learning.json": "PPO that learns, small",
     "h200/certificate.json": "verification of compiled kernels",
     "h200/memcheck.txt": "memory checker",
     "h200/table3.json": "Table 3",
@@ -41,19 +43,18 @@ WANTED = {
     "h200/targets.json": "speed targets",
     "h200/targets_rows.json": "their cells: shapes of Tables 4 and 6, of Figures 2 and 3, long Retrace",
     "h200/tiles.json": "the sweep behind the tiles",
+    "h200/tightness.json": "how tight the bound is",
+    "h200/learning.json": "PPO that learns",
     "mutants.json": "mutants of the source",
-    "tightness.json": "how tight the bound is",
     "peers.json": "other libraries",
 }
-IN_THE_TEXT = ("claims", "table5", "mutants", "peers", "tightness")  # pages of paper/rendered with a place of their own
+# pages and plots of paper/rendered that have a place of their own: those of these names, or names that go on with _
 PLACES = {
-    "table5": "End to end: a PPO update",
-    "mutants": "Mutants of the shipped source",
-    "peers": "Other libraries, checked",
-    "tightness": "Tightness",
+    "table5": ("End to end: a PPO update", ("table5", "end_to_end", "learning")),
+    "mutants": ("Mutants of the shipped source", ("mutants",)),
+    "tightness": ("Share of the bound that is used", ("tightness",)),
+    "peers": ("Other libraries, checked", ("peers",)),
 }
-
-# Tables and figures
 
 
 def claims_table(root: Path) -> str:
@@ -149,6 +150,10 @@ def rows_of(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.startswith("|"))
 
 
+def belonging(found: Iterable[str], stems: Iterable[str]) -> list[str]:
+    return [name for name in found if any(name == stem or name.startswith(f"{stem}_") for stem in stems)]
+
+
 def documents(root: Path) -> dict[Path, str]:
     """Every generated file of the checkout at `root`, as it should be; none where there is no manuscript."""
     if not (root / FOLDER.parent / "manuscript.tex").exists():
@@ -165,17 +170,25 @@ def documents(root: Path) -> dict[Path, str]:
         )
     rendered = sorted((root / "paper" / "rendered").glob("*.md"))
     pages = {path.stem: re.sub(r"\A# .*\n", "", path.read_text()) for path in rendered}  # the section has a title
-    for name, title in PLACES.items():
-        files[name] = (
-            from_markdown(pages[name], title, f"tab:{name}") if name in pages else absent(title, f"tab:{name}")
-        )
+    plotted = [path.stem for path in sorted((root / "paper" / "rendered").glob("*.png"))]
+    for name, (title, stems) in PLACES.items():
+        parts, label = [], f"tab:{name}"
+        for page in belonging(pages, stems):
+            parts.append(from_markdown(pages[page], title, label))
+            label = label if label not in "".join(parts) else ""
+        parts += [absent(title, label)] * bool(label)
+        parts += [
+            figure(stem, f"{stem}.png", f"{title} ({stem.replace('_', ' ')})", root)
+            for stem in belonging(plotted, stems)
+        ]
+        files[name] = "\n\n".join(parts)
     more = [n for n in tables() if n not in files and n in results and all(map(is_ratios, results[n]))]
     parts = [ratio_tables(name, results[name]) for name in more]
-    rest = [name for name in pages if name not in (*more, *IN_THE_TEXT, *files)]
+    placed = [stem for _, stems in PLACES.values() for stem in stems]
+    rest = [name for name in pages if name not in (*more, "claims", *files, *belonging(pages, placed))]
     parts += [from_markdown(pages[name], inline(name)) for name in rest]
-    shown = {f"{plots.file_name(GPU, name)}.png" for name in plots.TITLES}
-    others = sorted(path.name for path in (root / "paper" / "rendered").glob("*.png") if path.name not in shown)
-    parts += [figure(Path(name).stem, name, Path(name).stem.replace("_", " "), root) for name in others]
+    shown = [plots.file_name(GPU, name) for name in plots.TITLES] + belonging(plotted, placed)
+    parts += [figure(stem, f"{stem}.png", stem.replace("_", " "), root) for stem in plotted if stem not in shown]
     files["more"] = "\n\n".join(parts) or "None.\n"
     files["numbers"] = macros(root, run)
     return {root / FOLDER / f"{name}.tex": MADE_BY + text.rstrip("\n") + "\n" for name, text in files.items()}

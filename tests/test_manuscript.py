@@ -122,7 +122,7 @@ def test_what_is_new_turns_up(tmp_path: Path) -> None:
         "# Mutants\n\nBy file:\n\n| file | killed |\n| --- | ---: |\n| `a_b.py` | 5 |\n"
     )
     (rendered / "another.md").write_text("# Another\n\n| a | b |\n| --- | --- |\n| 1 & 2 | ⊕ |\n")
-    (rendered / "learning_curves.png").write_bytes(b"")
+    (rendered / "other_curves.png").write_bytes(b"")
     assert latex.main(["--check"], root) == 1
     assert latex.main([], root) == 0
     assert latex.main(["--check"], root) == 0
@@ -131,7 +131,7 @@ def test_what_is_new_turns_up(tmp_path: Path) -> None:
     assert r"\texttt{a\_\allowbreak{}b.\allowbreak{}py} & 5" in generated["mutants"]
     assert r"\caption{By file}\label{tab:mutants}" in generated["mutants"]
     assert r"1 \& 2 & $\oplus$" in generated["more"]
-    assert "learning_curves.png" in generated["more"]
+    assert "other_curves.png" in generated["more"]
     assert re.search(r"mutants.*2026-01-02 & 0123456", generated["inventory"])
     (root / latex.FOLDER / "old.tex").write_text("")
     assert latex.main(["--check"], root) == 1
