@@ -16,6 +16,7 @@ SIZES = (("small", 108), ("footnotesize", 124), ("scriptsize", MEASURE))
 NARROW = 9  # characters that a column has at least, for its head
 PROSE = 26  # characters from which a column is set as paragraphs
 FLOATING = 18  # rows up to which a table stays on one page
+CAPTION = 160  # characters up to which a paragraph before a table is its caption
 ABSENT = "not measured"
 
 SYMBOLS = {
@@ -185,6 +186,9 @@ def from_markdown(text: str, caption: str = "", label: str = "") -> str:
         first = block[0]
         summary = re.fullmatch(r"<details><summary>(.*)</summary>", first)
         if first.startswith("|"):
+            if len(pending) > CAPTION:
+                parts.append(inline(pending))
+                pending = ""
             parts.append(table(block, inline(pending.rstrip(":.")) or caption, label))
             pending, label = "", ""
             continue
