@@ -105,7 +105,7 @@ TWINS: dict[str, tuple[Twin, ...]] = {
         planted("words that are not wanted count", "tl.where(wanted, alpha, 0.0)", "alpha", "fold_published"),
     ),
     "the_kernel_stores_every_definition_at_five_steps": (
-        planted("a ragged tile is masked one step late", "tl.where(t < T, alpha", "tl.where(t <= T, alpha"),
+        planted("the mask of a ragged tile is one step short", "tl.where(t < T, alpha", "tl.where(t < T - 1, alpha"),
         planted("the carry forgets what lies behind a tile", "tl.where(is_last_run, run_x, 0.0)", "tl.where(is_last_run, run_alpha, 0.0)"),
     ),
     "offsets_beyond_32_bits_are_right": (

@@ -11,15 +11,18 @@ pytest.importorskip("triton")
 
 from rlscan.proofs import DEEP
 from rlscan.proofs.executions import TARGETS, far, stored, trials
+from rlscan.proofs.kernel_twins import TWINS
 from rlscan.proofs.registry import outcome
 from rlscan.proofs.symbolic import UNDEFINED, Symbols, same
 from rlscan.proofs.symbolic_memory import Memory, Pointer, run_programs
 from rlscan.proofs.symbolic_tensors import Fault, Tensor
-from rlscan.proofs.symbolic_triton import Edit, SymbolicTriton
+from rlscan.proofs.symbolic_triton import Edit, SymbolicTriton, edited
 
 import rlscan
+from rlscan import affine
+from rlscan.engine import kernel
 from rlscan.engine.kernel import EMPTY
-from rlscan.language import tl
+from rlscan.language import is_jit, tl
 from rlscan.verify.strategies import ESTIMATORS
 
 X, Y = (Symbols(["x", "y"])[name] for name in ("x", "y"))
@@ -117,6 +120,15 @@ def test_a_twins_expression_has_to_be_in_the_source() -> None:
     tried = outcome(lambda: stored("gae", edits=edits))
     assert not tried.differs
     assert "should be once" in tried.finding
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_expressions_of_all_twins_are_in_the_source(name: str) -> None:
+    """Those of the deep statements too, which run seldom."""
+    functions = {name: f.fn for name, f in {**vars(affine), **vars(kernel)}.items() if is_jit(f)}
+    for twin in TWINS[name]:
+        for edit in twin.parts.get("edits", ()):
+            assert edited(functions[edit.function], (edit,)) != functions[edit.function].__code__, twin.name
 
 
 def test_every_estimator_is_executed() -> None:
