@@ -39,8 +39,8 @@ all, say so:
 
 For tests of your own there are the parts: `rollouts` (a Hypothesis strategy), `expected` (the reference) and `bound`.
 
->>> from hypothesis import given, settings
->>> @settings(max_examples=10, database=None)
+>>> from hypothesis import HealthCheck, given, settings
+>>> @settings(max_examples=10, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ... @given(rollouts("discounted_returns"))
 ... def test_returns(rollout):
 ...     a = rollout.arguments
