@@ -24,7 +24,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize deep peers reproduce end-to-end render docs claims paper triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize deep mutants peers reproduce end-to-end render docs claims paper triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -47,6 +47,10 @@ endif
 test: $(STAMP) ## the guard, then every test: proofs, portable path, and the kernels in Triton's interpreter
 	$(GUARD)
 	$(ONE_THREAD) $(PYTEST) --ignore tests/test_speed.py
+
+mutants: $(STAMP) ## small faults made by rule in the source, each of which the verification has to reject (half an hour)
+	$(ONE_THREAD) $(PY) -m paper.mutants
+	$(PY) -m paper.render
 
 guard: $(STAMP) ## that nothing has become slower, beside a baseline taken in the same run
 	$(GUARD)

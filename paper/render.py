@@ -1,9 +1,9 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`; then the pages of paper/performance.py and paper/end_to_end_page.py; then what the
-manuscript says of results, by paper/latex.py. With `--check` nothing is written and what is stale fails. No figure is
-typed here: ours come from the raw samples, the paper's from original.json.
+and `<!-- <table>:end -->`; paper/rendered/mutants.md; then the pages of paper/performance.py and
+paper/end_to_end_page.py; then what the manuscript says of results, by paper/latex.py. With `--check` nothing is written
+and what is stale fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from paper import end_to_end_page, performance
 from paper.bench import PAPER, best, original, tables
+from paper.mutants import report as mutants
 from paper.text import PEER_GPU, made, markdown, number, pair
 
 SCAN = "doubling"  # the baseline that the paper compares with
@@ -186,6 +187,7 @@ def documents(root: Path) -> dict[Path, str]:
     """Every rendered file of the checkout at `root`, as it should be."""
     results = load(root)
     pages = {root / "paper" / "rendered" / f"{name}.md": page(name, found) for name, found in results.items()}
+    pages |= mutants.documents(root)
     readme = root / "README.md"
     if readme.exists():
         pages[readme] = render_readme(readme.read_text(), results)

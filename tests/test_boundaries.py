@@ -68,6 +68,14 @@ def test_every_stream_is_cut_at_its_reset_rows(time_dim: int, dtype: torch.dtype
         assert torch.equal(step.last_done, last_done)
 
 
+def test_last_values_are_a_number_or_one_for_every_row() -> None:
+    flags, values = torch.zeros(2, 3, dtype=torch.bool), torch.arange(6.0).reshape(2, 3)
+    for number in (7, 7.0, torch.tensor(7.0), torch.full((2,), 7.0)):
+        step = next_step_autoreset(flags, flags, previous_done=False, values=values, last_values=number)
+        assert step.truncation_values is not None
+        assert step.truncation_values.tolist() == [[1, 2, 7], [4, 5, 7]]
+
+
 def test_split_stream_is_the_whole_stream() -> None:
     terminated, truncated, previous_done = every_stream(5)
     whole = next_step_autoreset(terminated, truncated, previous_done=previous_done)
@@ -110,5 +118,5 @@ def test_misuse_names_the_argument() -> None:
         ),
         (ValueError, "time_dim", lambda: next_step_autoreset(flags, flags, previous_done=False, time_dim=2)),
     ]:
-        with pytest.raises(error, match=name):
+        with pytest.raises(error, match=f"^{name} (is|has) "):
             call()

@@ -1,6 +1,9 @@
 """Plans and launches: what a plan keeps, time split over programs, and what `explain` says."""
 
+import ctypes
 import gc
+import mmap
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,6 +70,20 @@ def test_a_call_that_differs_from_the_last_one(estimator: str, check: str, monke
 
 
 @every_estimator
+def test_a_plan_for_aligned_memory_is_for_no_other(estimator: str) -> None:
+    """A kernel is compiled for pointers that are multiples of 16, or not."""
+    function, arguments = getattr(rlscan, estimator), valid(estimator)
+    name = next(name for name, x in arguments.items() if torch.is_tensor(x) and x.ndim == 2)
+    elsewhere = {**arguments, name: CHANGES["alignment"](arguments[name])}
+    assert elsewhere[name].data_ptr() % 16
+    taken = []
+    for given in (arguments, elsewhere, arguments):
+        function(**given)
+        taken += [plan._recent[spec] for spec in plan._recent if plan._recent[spec].spec.name == estimator][-1:]
+    assert [each.aligned for each in taken] == [True, False, True]
+
+
+@every_estimator
 def test_the_same_tensor_twice(estimator: str) -> None:
     arguments = valid(estimator)
     names = [name for name, x in arguments.items() if torch.is_tensor(x) and x.ndim == 2 and x.is_floating_point()]
@@ -124,7 +141,88 @@ def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
         assert got.isnan().all()
 
 
+# Memory
+
+
+def guarded(x: torch.Tensor, end: str) -> torch.Tensor:
+    """A copy of x that begins or ends where memory that may not be touched does."""
+    size, page = x.numel() * x.element_size(), mmap.PAGESIZE
+    inside = -(-size // page) * page
+    memory = mmap.mmap(-1, inside + 2 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for guard in (address, address + page + inside):
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0  # no access
+    offset = page if end == "front" else page + inside - size
+    return torch.frombuffer(memory, dtype=x.dtype, count=x.numel(), offset=offset).view(x.shape).copy_(x)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT RUN: no guarded memory here")
+@pytest.mark.parametrize("end", ["front", "back"])
+@pytest.mark.parametrize("time_dim", [-1, 0])
+@pytest.mark.parametrize("estimator", ["gae", "retrace", "prefix_sum"])
+def test_nothing_outside_is_touched(path: tuple[str, str], estimator: str, time_dim: int, end: str) -> None:
+    """Rows and steps that a tile has and the window has not lie in memory of somebody else: to touch it is the end."""
+    name, device = path
+    if device != "cpu":
+        pytest.skip("NOT RUN: memory is guarded on a CPU; compute-sanitizer watches a GPU's")
+    flipped = {key: x.transpose(0, 1).contiguous() if torch.is_tensor(x) and x.ndim > 1 and time_dim == 0 else x
+               for key, x in valid(estimator).items()}  # fmt: skip
+    given = {key: guarded(x, end) if torch.is_tensor(x) else x for key, x in flipped.items()}
+    for tile in (Tile(16, 2, 1, run=1), Tile(16, 8, 1, run=2)):
+        with forced(name, tile):
+            want = as_tuple(getattr(rlscan, estimator)(**flipped, time_dim=time_dim))
+            out = tuple(guarded(torch.empty_like(x), end) for x in want)
+            got = getattr(rlscan, estimator)(**given, time_dim=time_dim, out=out if len(out) > 1 else out[0])
+        assert all(torch.equal(x, y) for x, y in zip(as_tuple(got), want, strict=True))
+
+
+# Offsets
+
+
+@pytest.mark.parametrize("time_dim", [-1, 0])
+def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int) -> None:
+    """Three rows, or three steps, 2^30 elements apart: no stride needs 64 bits, and an offset does."""
+    name, device = path
+    far = torch.empty(2**31 + 6, dtype=torch.uint8, device=device)  # of which nine bytes are touched
+    ends = far.as_strided((3, 3), (2**30, 1))
+    ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]]))
+    inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)
+    for each in (Tile(16, 4, 1, run=2), Tile(16, 2, 1, run=1, group=2)):
+        with forced(name, each):
+            got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
+        with forced("portable"):
+            assert torch.equal(got, rlscan.prefix_sum(inputs, ends.clone(), time_dim=time_dim))
+
+
+def test_the_offsets_of_a_policy_beyond_31_bits(path: tuple[str, str]) -> None:
+    """They decide by themselves: all else lies close together."""
+    name, device = path
+    far = torch.empty(2**31 + 6, dtype=torch.float16, device=device)
+    policy = far.as_strided((3, 3, 2), (2**30, 2, 1))
+    policy.copy_(torch.tensor([[[0.5, 0.5], [1, 0], [0, 1]], [[0, 1], [0.5, 0.5], [1, 0]], [[1, 0], [0, 1], [0, 0]]]))
+    x = torch.arange(1.0, 10.0, device=device).reshape(3, 3)
+    given = {"terminated": x > 8, "next_q_values": torch.stack([x, -x], -1), "gamma": 0.5, "trace": "q_lambda"}
+    with forced(name, Tile(16, 4, 1, run=2)):
+        got = rlscan.retrace(x, x, None, **given, next_policy=policy)
+        want = rlscan.retrace(x, x, None, **given, next_policy=policy.clone())
+    assert torch.equal(got, want)
+
+
 # Tiles
+
+
+@pytest.mark.parametrize("time_dim", [-1, 0])
+@pytest.mark.parametrize("run", [1, 2, 4, 8, 16, 32])
+def test_runs_of_every_length(path: tuple[str, str], run: int, time_dim: int) -> None:
+    """As many as `choose_tile` may say: one full tile of two runs, and one that ends inside a run."""
+    name, device = path
+    steps = 2 * run + run // 2 + 1
+    inputs = torch.arange(2.0 * steps, device=device).reshape((2, steps) if time_dim else (steps, 2))
+    ends = inputs % 5 == 0
+    with forced(name, Tile(max(1, 32 // run), 2 * run, 1, run=run)):
+        got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
+    with forced("portable"):
+        assert torch.equal(got, rlscan.prefix_sum(inputs, ends, time_dim=time_dim))
 
 
 # loads, weight, actions, bytes of a number

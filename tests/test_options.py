@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from misuse import N, T, arguments, call, every_estimator, numbers, refused, valid
+from misuse import N, T, arguments, call, every_argument, every_estimator, numbers, refused, valid
 
 import rlscan
 from rlscan.engine import forced
@@ -132,6 +132,23 @@ def test_what_should_be_refused(estimator: str, changes: dict[str, Any], error: 
 def test_out_that_is_an_input() -> None:
     values = numbers(N, T)
     refused(ValueError, "gae", "out shares", values=values, out=(values, torch.empty(N, T)))
+
+
+@every_argument
+def test_out_beside_an_input(estimator: str, name: str) -> None:
+    """One buffer for both: where they share an element that is refused, and where they only touch it is not."""
+    given = valid(estimator)[name]
+    rest = tuple(torch.empty(N, T) for _ in call(estimator))[1:]
+    size, room = given.numel() * given.element_size(), 4 * N * T
+    for input_at, out_at in ((room - 4, 0), (room, 0), (0, size - 4), (0, size)):
+        memory = torch.zeros(room + size, dtype=torch.uint8)
+        value = memory[input_at : input_at + size].view(given.dtype).view(given.shape).copy_(given)
+        target = memory[out_at : out_at + room].view(torch.float32).view(N, T)
+        out = (target, *rest) if rest else target
+        if input_at < out_at + room and out_at < input_at + size:
+            refused(ValueError, estimator, f"out shares memory with {name}", **{name: value, "out": out})
+        else:
+            call(estimator, **{name: value, "out": out})
 
 
 @pytest.mark.parametrize(

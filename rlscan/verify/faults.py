@@ -83,24 +83,42 @@ FAULTS = (
 
 
 @contextmanager
-def planted(fault: Fault) -> Iterator[ModuleType]:
-    """A copy of the package with the fault in it, imported under another name."""
-    name = "rlscan_with_a_fault"
+def changed_copy(file: str, source: str, name: str, *, whole: bool = False) -> Iterator[Path]:
+    """A folder to import from, first on the path, with a copy of the package under this name in which `file` reads
+    `source`. A `whole` copy has the verification, the reference and the proofs with it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / name
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "verify"))
-        source = (copy / fault.file).read_text()
-        if fault.right not in source:
-            raise LookupError(f"the fault {fault.kind!r} does not apply: {fault.file} has no {fault.right!r}")
-        (copy / fault.file).write_text(source.replace(fault.right, fault.wrong))
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", *(() if whole else ("verify",))))
+        for part in ("reference", "proofs") if whole else ():
+            (found,) = importlib.import_module(f"{PACKAGE.name}.{part}").__path__
+            shutil.copytree(found, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / file).write_text(source)
         sys.path.insert(0, folder)
         try:
-            importlib.invalidate_caches()
-            yield importlib.import_module(name)
+            forget(name)
+            yield copy
         finally:
             sys.path.remove(folder)
-            for module in [m for m in sys.modules if m.split(".")[0] == name]:
-                del sys.modules[module]
+            forget(name)
+
+
+def forget(package: str) -> None:
+    """The next import of the package looks for it anew."""
+    importlib.invalidate_caches()
+    for module in [m for m in sys.modules if m.split(".")[0] == package]:
+        del sys.modules[module]
+
+
+@contextmanager
+def planted(fault: Fault) -> Iterator[ModuleType]:
+    """A copy of the package with the fault in it, imported under another name."""
+    source = (PACKAGE / fault.file).read_text()
+    if fault.right not in source:
+        raise LookupError(f"the fault {fault.kind!r} does not apply: {fault.file} has no {fault.right!r}")
+    name = "rlscan_with_a_fault"
+    with changed_copy(fault.file, source.replace(fault.right, fault.wrong), name):
+        yield importlib.import_module(name)
 
 
 def find(fault: Fault, *, count: int, seed: int, device: str = "cpu", path: str | None = None) -> Outcome:

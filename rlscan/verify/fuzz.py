@@ -101,7 +101,14 @@ def fuzz(
 
 
 def exhaust(
-    estimator: str, *, steps: int, device: str = "cpu", path: str | None = None, api: Any = rlscan, seed: int = 0
+    estimator: str,
+    *,
+    steps: int,
+    device: str = "cpu",
+    path: str | None = None,
+    api: Any = rlscan,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Every pattern of (none, terminated, truncated, both) over up to `steps` steps, for every option, bit for bit."""
     outcome = Outcome()
@@ -110,6 +117,7 @@ def exhaust(
         for setup in every_option(estimator):
             for length in range(1, steps + 1):
                 patterns = np.array(list(itertools.product(range(4), repeat=length)), np.int8)
+                progress(outcome.cases)
                 example = fill(setup, patterns, np.random.default_rng(seed), exact=True)
                 compare(example, exact=True, device=device, path=path, api=api)
                 outcome.cases += len(patterns)
