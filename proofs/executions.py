@@ -59,8 +59,9 @@ TARGETS |= {
     for trace, (spec, _) in TRACES.items()
 }
 
-# tiles of 2 steps in one run or two, of 4 steps in two runs; every tile a program, folded 2 at a time
+# tiles of 2 steps in one run or two, of 4 steps in two runs or four; every tile a program, folded 2 at a time
 ONE_RUN, TWO_RUNS, FOUR_STEPS = Tile(32, 2, 1, 1, run=2), Tile(16, 2, 1, 2, run=1), Tile(8, 4, 1, 4, run=2)
+FOUR_RUNS = (Shape(Tile(8, 4, 1, 4, run=1)), Shape(Tile(8, 4, 1, 4, run=1), "TN"))
 SPLIT, SPLIT_PAIRS = Tile(32, 1, 1, 1, run=1, group=2), Tile(16, 2, 1, 2, run=1, group=2)
 SHORT = (
     *(Shape(TWO_RUNS), Shape(ONE_RUN, "TN", "mixed"), Shape(FOUR_STEPS, "TN", flags="uint8")),
@@ -106,7 +107,7 @@ def trials(target: Target) -> Iterator[tuple[Call, Sequence[Shape]]]:
     usual, *others = choices(target)
     yield Call(3, usual, infinite=clips), SHORT
     yield Call(14 if light else 6, usual, infinite=clips, every_pattern=False), BLOCKS
-    yield Call(4, usual, infinite=clips, every_pattern=False, actions=4), (*SHORT[:4], *LONGER[1:2])
+    yield Call(4, usual, infinite=clips, every_pattern=False, actions=4), (*SHORT[:4], *LONGER[1:2], *FOUR_RUNS)
     for absent in others:
         yield Call(3, absent, infinite=clips), SHORT[1:4]
     for form, other in ((NUMBER, "gamma"), (CELL, "lambda_")):

@@ -73,6 +73,7 @@ TWINS: dict[str, tuple[Twin, ...]] = {
         planted("the initial sum is another row's", "carry = load(inputs[SLOTS], offset, exists", "carry = load(inputs[SLOTS], tl.maximum(offset - 1, 0), exists"),
         planted("x at a position is the carry's successor", "x = apply(alphas[s], betas[s], behind)", "x = apply(alphas[s], betas[s], carry)"),
         planted("a program owns rows of its neighbour", "tl.program_id(1 if SPLIT else 0) * BLOCK_ROWS", "tl.program_id(1 if SPLIT else 0) * (BLOCK_ROWS // 2)"),
+        planted("of four runs the last finds the first", "known_b | 1", "known_b & 1", "latest"),
         launched("a launch has a program less", rows=lambda a: a["rows"] - 1),
     ),
     "the_kernel_stores_linear_scans": (
