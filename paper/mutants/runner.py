@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import mmap
 import multiprocessing
 import os
@@ -53,6 +54,7 @@ class Work(NamedTuple):
 def in_child(work: Work, connection: Connection, note: Note) -> None:
     from rlscan.verify.faults import changed_copy
 
+    faulthandler.disable()  # a child that dies is a verdict, and says so there
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
