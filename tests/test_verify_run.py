@@ -87,7 +87,7 @@ def verified(monkeypatch: pytest.MonkeyPatch, work: Any) -> tuple[dict[str, Any]
 
     lines: list[str] = []
     monkeypatch.setattr(run, "work", whole)
-    monkeypatch.setattr(run, "prove", lambda progress: [])
+    monkeypatch.setattr(run, "prove", lambda progress, deep: [])
     monkeypatch.setattr(run, "environment", lambda device: {})
     monkeypatch.setattr(run.concurrent.futures, "ProcessPoolExecutor", lambda count, _: ThreadPoolExecutor(count))
     options = {"device": "cuda", "examples": COUNT, "seed": SEED, "processes": 2}

@@ -7,9 +7,11 @@ import mmap
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from paper.mutants.judge import Verdict, judge
@@ -43,6 +45,9 @@ class Note:
         return int(examples or 0), what
 
 
+TESTS = str(Path(__file__).resolve().parents[2] / "tests")
+
+
 class Work(NamedTuple):
     """A file, what it reads, and by which stages to judge the package (None: all that the file has)."""
 
@@ -55,6 +60,9 @@ def in_child(work: Work, connection: Connection, note: Note) -> None:
     from rlscan.verify.faults import changed_copy
 
     faulthandler.disable()  # a child that dies is a verdict, and says so there
+    for name, module in [*sys.modules.items()]:  # tests that were imported hold on to the unchanged package
+        if (getattr(module, "__file__", None) or "").startswith(TESTS):
+            del sys.modules[name]
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
