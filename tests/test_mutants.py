@@ -94,6 +94,7 @@ def test_the_results_add_up() -> None:
         assert (ROOT / mutant["file"]).is_file()
         assert mutant["before"] != mutant["after"]
         assert (mutant["killed_by"] is not None) == (mutant["verdict"] == "killed")
+    assert len(result["control"]) == 2
     assert all(control["killed_by"] is None for control in result["control"].values())
 
 
