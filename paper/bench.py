@@ -202,12 +202,12 @@ def device_name(device: str) -> str:
     return f"CPU {model}, {torch.get_num_threads()} of {os.cpu_count()} threads"
 
 
-def write(result: dict[str, Any], path: Path) -> None:
-    """One row a line, so that a diff shows which row moved."""
-    head = json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1, ensure_ascii=False)
-    rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in result["rows"])
+def write(result: dict[str, Any], path: Path, many: str = "rows") -> None:
+    """One of the `many` a line, so that a diff shows which row moved."""
+    head = json.dumps({k: v for k, v in result.items() if k != many}, indent=1, ensure_ascii=False)
+    rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in result[many])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'{head[:-2]},\n "rows": [\n  {rows}\n ]\n}}\n')
+    path.write_text(f'{head[:-2]},\n "{many}": [\n  {rows}\n ]\n}}\n')
 
 
 def results_folder(device: str) -> str:

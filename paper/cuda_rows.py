@@ -58,7 +58,7 @@ def prepared() -> Callable[..., Outputs]:
     pointers = [ctypes.c_void_p() for _ in range(6)]
     numbers = (ctypes.c_int(), ctypes.c_int(), ctypes.c_float(), ctypes.c_float())
     block = (ctypes.c_void_p * 10)(*(ctypes.addressof(x) for x in (*pointers, *numbers)))
-    current_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream  # type: ignore[attr-defined]
+    current_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream  # type: ignore[attr-defined]  # C, no stub
 
     def gae(
         rewards: Tensor, values: Tensor, terminated: Tensor, *, last_values: Tensor, gamma: float, lambda_: float

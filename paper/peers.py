@@ -153,7 +153,8 @@ def run_peers(before: list[dict[str, Any]]) -> list[dict[str, Any]]:
         )
         print(f"{peer.name} {peer.convention}: {'right' if right else kinds or 'differs'}", flush=True)
     kept = [row for row in before if missing(row["package"])]
-    return json.loads(json.dumps(kept + rows))  # type: ignore[no-any-return]
+    plain: list[Any] = json.loads(json.dumps(kept + rows))
+    return plain
 
 
 def as_stated(peer: Peer, right: bool, kinds: tuple[str, ...]) -> bool:

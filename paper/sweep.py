@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import itertools
-import json
 import multiprocessing
 import sys
 import time
@@ -21,7 +20,8 @@ from typing import Any, NamedTuple
 import torch
 
 import rlscan
-from paper.bench import bytes_moved, rollout
+from paper.bench import bytes_moved, rollout, write
+from paper.gate import as_tuple
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.verify.environment import environment
@@ -115,13 +115,11 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
     sets = [case.inputs(seed) for seed in range(rotation(moved, 4))]
     rows: list[dict[str, Any]] = []
     tolerance = 1e-3 if case.dtype == "float32" else 2e-2
-    wanted = call(case, sets[0], None)
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    wanted = as_tuple(call(case, sets[0], None))
     for tile in [None, *tiles]:
         row: dict[str, Any] = {"tile": tile and list(vars(tile).values())}
         try:
-            got = call(case, sets[0], tile)
-            for a, b in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+            for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
             row["us"] = min(device_samples([lambda x=x, t=tile: call(case, x, t) for x in sets], 5, 600.0))  # type: ignore[misc]
         except Exception as error:
@@ -169,8 +167,7 @@ def main(argv: list[str] | None = None) -> int:
         "tiles are (rows, steps, warps, actions, run, group), null the one that the engine chooses"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
-    lines = ",\n  ".join(json.dumps(shape) for shape in shapes)
-    args.out.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "shapes": [\n  {lines}\n ]\n}}\n')
+    write({**head, "shapes": shapes}, args.out, "shapes")
     return 1 if failures else 0
 
 

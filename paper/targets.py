@@ -25,7 +25,7 @@ import torch
 
 import rlscan
 from paper.baselines import BASELINES, TRUNCATES
-from paper.bench import best, bytes_moved, original, rollout, time_side_by_side
+from paper.bench import best, bytes_moved, original, rollout, time_side_by_side, write
 from paper.cuda_rows import CUDA_ROWS
 from paper.gate import Verdict, admit, as_tuple, expect
 from paper.timing import device_samples, host_samples, rotation, stream_samples
@@ -373,10 +373,7 @@ def main(argv: list[str] | None = None) -> int:
     rows, errors = run(wanted, args.jobs, args.seconds)
     rows += unmeasured(wanted, rows)
     head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "errors": errors}
-    args.out.mkdir(parents=True, exist_ok=True)
-    lines = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    text = f'{json.dumps(head, indent=1, ensure_ascii=False)[:-2]},\n "rows": [\n  {lines}\n ]\n}}\n'
-    (args.out / "targets_rows.json").write_text(text)
+    write({**head, "rows": rows}, args.out / "targets_rows.json")
     for error in errors:
         print(error, file=sys.stderr)
     judge(args.out, head, rows)

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="also the wider proofs, mutants, peers, rounding over long windows, sanitizers (hours); "
         "with --json FILE.json, a page FILE.md beside it",
     )
+    make.set_defaults(deep=False)
     make.add_argument("--table", default=None, help="only this table of paper/tables.toml")
     commands.add_parser("doctor", help="what is installed, which path a call takes, and why")
     options = parser.parse_args(arguments)
@@ -102,14 +103,14 @@ def verify(options: argparse.Namespace) -> int:
         examples=options.examples,
         seed=options.seed,
         processes=options.jobs or default_processes(),
-        deep=getattr(options, "deep", False),
+        deep=options.deep,
         progress=progress,
     )
     print(table(certificate))
     if options.json is not None:
         options.json.write_text(json.dumps(certificate, indent=1, ensure_ascii=False) + "\n")
         print(f"certificate: {options.json}")
-        if getattr(options, "deep", False):
+        if options.deep:
             from .verify.deep import page
 
             options.json.with_suffix(".md").write_text(page(certificate))

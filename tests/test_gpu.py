@@ -10,6 +10,7 @@ import torch
 from conftest import WITHOUT_GPU
 
 import rlscan
+from paper.gate import as_tuple
 from rlscan import language
 from rlscan.verify.compare import call, expect
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
@@ -51,10 +52,6 @@ def tensors(example: Example) -> dict[str, Any]:
         else x
         for name, x in example.arguments.items()
     }
-
-
-def as_tuple(results: Any) -> tuple[torch.Tensor, ...]:
-    return results if isinstance(results, tuple) else (results,)
 
 
 def arguments(estimator: str, rows: int, steps: int, seed: int = 0) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 from misuse import every_estimator, valid
 
 import rlscan
+from paper.gate import as_tuple
 from rlscan.engine import Tile, forced, plan
 from rlscan.engine.tiles import WARP, choose_tile
 from rlscan.verify.compare import compare
@@ -94,10 +95,6 @@ def test_the_same_tensor_twice(estimator: str) -> None:
         for a, b in zip(as_tuple(getattr(rlscan, estimator)(**same)),
                         as_tuple(getattr(rlscan, estimator)(**copies)), strict=True):  # fmt: skip
             assert torch.equal(a, b)
-
-
-def as_tuple(results: Any) -> tuple[torch.Tensor, ...]:
-    return results if isinstance(results, tuple) else (results,)
 
 
 # Time split over programs

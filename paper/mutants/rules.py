@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any
 
 Change = tuple[Any, str]  # a node that has a place in the file
@@ -147,7 +148,7 @@ def select(node: ast.AST) -> Iterator[Change]:
 
 def argument_order(node: ast.AST) -> Iterator[Change]:
     if isinstance(node, ast.Call) and called(node) not in ONE_ORDER:
-        for k, (one, other) in enumerate(zip(node.args, node.args[1:], strict=False)):
+        for k, (one, other) in enumerate(pairwise(node.args)):
             starred = any(isinstance(x, ast.Starred) for x in (one, other))
             if not starred and ast.dump(one) != ast.dump(other):
                 yield node, text(like(node, args=[*node.args[:k], other, one, *node.args[k + 2 :]]))

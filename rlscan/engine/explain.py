@@ -1,5 +1,6 @@
 """What a call does, and why: the path, the tile, the kernel and the bytes it moves."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,14 +89,11 @@ def of_plan(plan: Plan) -> Explanation:
             "shared_bytes": getattr(metadata, "shared", None),
             "launcher": "Triton's ordinary launch" if launch.compiled is None else "the compiled kernel's own launcher",
         }
-    rows = 1
-    for size in window.rows:
-        rows *= size
     return Explanation(
         estimator=plan.spec.name,
         path=plan.path,
         reason=reason(plan),
-        rows=rows,
+        rows=math.prod(window.rows),
         steps=window.steps,
         compute_dtype=str(window.compute_dtype).removeprefix("torch."),
         bytes_read=plan.bytes_read,
