@@ -59,6 +59,15 @@ def rows_together(steps: int, runs: tuple[int, ...], warps: tuple[int, ...], act
     return tiles
 
 
+def whole_window(steps: int, runs: tuple[int, ...], rows: tuple[int, ...] = (1,), actions: int = 1) -> list[Tile]:
+    """[N, T]: the window in one tile, one run a thread, a row spread over several warps where it needs them."""
+    return [
+        Tile(r, steps, r * steps // run // 32, actions, run)
+        for run, r in itertools.product(runs, rows)
+        if r * steps // run >= 32
+    ]
+
+
 def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, ...]) -> list[Tile]:
     """[T, N]: one run a thread."""
     return [
@@ -69,6 +78,13 @@ def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, .
 
 
 def plan() -> Iterator[tuple[Case, list[Tile]]]:
+    for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):  # so small that latency decides
+        for shape in ((512, 128), (4096, 128)):
+            yield Case(estimator, *shape), whole_window(128, (2, 4, 8, 16), (1, 2, 4))
+        for shape in ((64, 512), (512, 512), (4096, 512)):
+            yield Case(estimator, *shape), whole_window(512, (4, 8, 16), (1, 2))
+        yield Case(estimator, 256, 1024), whole_window(1024, (4, 8, 16, 32))
+        yield Case(estimator, 512, 2048), [*whole_window(2048, (8, 16, 32)), *rows_in_time((8, 16, 32), (1, 2), (32,))]
     for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "eligibility_traces"):
         yield Case(estimator, 1, 2**24), rows_in_time((16, 32), (1,), (16, 32))
         yield Case(estimator, 16384, 512, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
