@@ -68,6 +68,10 @@ def whole_window(steps: int, runs: tuple[int, ...], rows: tuple[int, ...] = (1,)
     ]
 
 
+def unrolled_or_not(tiles: list[Tile]) -> list[Tile]:
+    return [replace(tile, unroll=unroll) for tile in tiles for unroll in (True, False)]
+
+
 def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, ...]) -> list[Tile]:
     """[T, N]: one run a thread."""
     return [
@@ -78,36 +82,37 @@ def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, .
 
 
 def plan() -> Iterator[tuple[Case, list[Tile]]]:
-    for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):  # so small that latency decides
-        for shape in ((512, 128), (4096, 128)):
-            yield Case(estimator, *shape), whole_window(128, (2, 4, 8, 16), (1, 2, 4))
+    """What decides for many short windows, then one long row, then actions, then [T, N]."""
+    walks = ("prefix_sum", "gae", "vtrace", "discounted_returns")
+    for estimator in walks:
+        for shape in ((512, 128), (4096, 128), (16384, 128)):
+            yield Case(estimator, *shape), whole_window(128, (4, 8, 16), (1, 2, 4, 8))
         for shape in ((64, 512), (512, 512), (4096, 512)):
-            yield Case(estimator, *shape), whole_window(512, (4, 8, 16), (1, 2))
-        yield Case(estimator, 256, 1024), whole_window(1024, (4, 8, 16, 32))
-        yield Case(estimator, 512, 2048), [*whole_window(2048, (8, 16, 32)), *rows_in_time((8, 16, 32), (1, 2), (32,))]
-    for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "eligibility_traces"):
-        yield Case(estimator, 1, 2**24), rows_in_time((16, 32), (1,), (16, 32))
-        yield Case(estimator, 16384, 512, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
-    for shape in ((512, 4096), (64, 65536), (1, 2**22)):
-        yield Case("retrace", *shape), rows_in_time((4, 8, 16), (1,), (32,), 4)
-        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2, 4), (1,), (0, 32)[shape[0] == 1 :], 2)
-    for shape in ((4096, 128), (16384, 512)):
-        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), (0,), 2)
-        for estimator in ("vtrace", "prefix_sum", "retrace"):
-            actions = 4 if estimator == "retrace" else 1
-            tiles = [t for t in time_major((16, 32), (64, 128), (8, 16)) if t.warps <= 8]
-            yield Case(estimator, *shape, layout="TN"), [replace(tile, actions=actions) for tile in tiles]
-    few = [*rows_in_time((8, 16), (1,), (0, 32)), *rows_in_time((8, 16), (4,), (0,))]
-    shapes = ((64, 512), (256, 1024), (512, 2048), (512, 4096), (1024, 4096), (2048, 4096), (128, 4096), (64, 65536))
-    for shape in shapes:
-        yield Case("gae", *shape), few
-    for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
-        yield Case("gae", *shape), rows_together(1 << (shape[1] - 1).bit_length(), (8, 16), (1, 4))
-        yield Case("gae", *shape, layout="TN"), time_major((16, 32), (8, 16, 32, 64, 128), (8, 16))
-    for estimator in ("gae", "vtrace", "td_lambda", "discounted_returns", "prefix_sum"):
+            yield Case(estimator, *shape), [*whole_window(512, (8, 16), (1, 2)), *rows_in_time((4, 8), (1,), (0,))]
+        yield Case(estimator, 256, 1024), whole_window(1024, (8, 16, 32))
+        for shape in ((512, 2048), (512, 4096)):
+            yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (0, 32))
         for truncated in (False, True) if estimator != "prefix_sum" else (False,):
             for shape in ((16384, 512), (4096, 2048)):
                 yield Case(estimator, *shape, truncated), rows_together(512, (4, 8, 16), (1, 2))
+        for shape in ((16384, 512), (4096, 2048)):
+            yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
+        for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
+            yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
+    for shape in ((512, 128), (512, 512), (512, 2048), (512, 4096), (64, 65536), (1, 2**22)):
+        alone = (32,) if shape[0] == 1 else (0, 32)
+        yield Case("retrace", *shape), rows_in_time((4, 8, 16), (1,), alone, 4)
+        yield Case("retrace", *shape, actions=18), unrolled_or_not(rows_in_time((1, 2), (1,), alone, 2))
+    for shape in ((4096, 128), (16384, 512), (4096, 2048)):
+        yield Case("retrace", *shape), unrolled_or_not(rows_in_time((2, 4, 8), (1,), (0,), 4))
+        yield Case("retrace", *shape, dtype="bfloat16"), rows_in_time((2, 4, 8), (1,), (0,), 4)
+        yield Case("retrace", *shape, actions=18), unrolled_or_not(rows_in_time((1, 2), (1,), (0,), 2))
+        yield Case("retrace", *shape, actions=6), unrolled_or_not(rows_in_time((2, 4), (1,), (0,), 2))
+    for estimator in ("gae", "vtrace", "td_lambda", "prefix_sum", "retrace"):
+        for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
+            tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
+            actions = 4 if estimator == "retrace" else 1
+            yield Case(estimator, *shape, layout="TN"), [replace(t, actions=actions) for t in tiles if t.warps <= 8]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
@@ -148,11 +153,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.sweep", description="Time candidate tiles.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
-    parser.add_argument("--first", type=int, help="only so many of the shapes")
+    parser.add_argument("--cases", default=":", help="only these, as in 0:20")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    cases = list(plan())[: args.first]
+    first, end = (int(edge) if edge else None for edge in args.cases.split(":"))
+    cases = list(plan())[first:end]
     jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
     # shapes share kernels: strides and sizes are arguments
     seen: dict[Any, tuple[Case, Tile]] = {}
@@ -180,7 +186,7 @@ def main(argv: list[str] | None = None) -> int:
         )
     what = (
         "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
-        "tiles are (rows, steps, warps, actions, run, group), null the one that the engine chooses"
+        "tiles are (rows, steps, warps, actions, run, group, unroll), null the one that the engine chooses"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
     write({**head, "shapes": shapes}, args.out, "shapes")

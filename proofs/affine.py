@@ -118,6 +118,43 @@ def folding_one_more_pair_is_one_more_step(combine: Any = affine.combine) -> Cas
         yield Case((b, a, x), apply(*read(combine)(*a, *b), x), apply(*b, apply(*a, x)))
 
 
+def spans(k: int) -> Iterator[tuple[Any, Any, Any]]:
+    """The k-th span in all its forms: β not zero, or not used because a reset is in it."""
+    alpha, beta = SYMBOLS[f"alpha_{k}"], SYMBOLS[f"beta_{k}"]
+    for (beta_or_not, least), one in itertools.product(
+        ((beta, beta), (UNDEFINED, UNDEFINED), (0, 0), (beta, 0), (UNDEFINED, 0)), (alpha, UNDEFINED)
+    ):
+        yield one, beta_or_not, least
+
+
+def multiplying_join(alpha_a: Any, beta_a: Any, least_a: Any, alpha_b: Any, beta_b: Any, least_b: Any) -> Any:
+    return alpha_b + beta_b * alpha_a, beta_b * beta_a, read(affine.join_spans)(0, 1, least_a, 0, 1, least_b)[2]
+
+
+def forgetful_join(alpha_a: Any, beta_a: Any, least_a: Any, alpha_b: Any, beta_b: Any, least_b: Any) -> Any:
+    return *read(affine.join_spans)(alpha_a, beta_a, least_a, alpha_b, beta_b, least_b)[:2], least_b
+
+
+@statement(
+    scope="each α and x a symbol or undefined; each β a symbol, zero or undefined, or anything beside a reset: 100 pairs",
+    twins=(
+        Twin("it multiplies by zero", join=multiplying_join),
+        Twin("a reset behind is forgotten", join=forgetful_join),
+        Twin("β of a reset is kept", pair=lambda alpha, beta, least: (alpha, beta)),
+    ),
+)
+def a_span_stands_for_its_pair(join: Any = affine.join_spans, pair: Any = affine.pair_of_span) -> Cases:
+    """Spans joined stand for their pairs combined, a span does to x what its pair does, and a step's span stands for
+    the step: so what the kernel folds is ⊕."""
+    join, pair = read(join), read(pair)
+    for a, b in itertools.product(spans(0), spans(1)):
+        yield from both((a, b), pair(*join(*a, *b)), read(affine.combine)(*pair(*a), *pair(*b)))
+        for x in (X, UNDEFINED):
+            yield Case((a, x), read(affine.apply_span)(*a, x), read(affine.apply)(*pair(*a), x))
+    for alpha, beta in pairs(0, undefined=True):
+        yield from both("a step", pair(*read(affine.step_span)(alpha, beta)), (alpha, beta))
+
+
 def bracketings(steps: list[Pair], combine: Any) -> Iterator[Pair]:
     """Every way to fold the pairs, the first of which lies behind."""
     if len(steps) == 1:

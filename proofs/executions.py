@@ -61,7 +61,7 @@ TARGETS |= {
 
 # tiles of 2 steps in one run or two, of 4 steps in two runs or four; every tile a program, folded 2 at a time
 ONE_RUN, TWO_RUNS, FOUR_STEPS = Tile(32, 2, 1, 1, run=2), Tile(16, 2, 1, 2, run=1), Tile(8, 4, 1, 4, run=2)
-FOUR_RUNS = (Shape(Tile(8, 4, 1, 4, run=1)), Shape(Tile(8, 4, 1, 4, run=1), "TN"))
+FOUR_RUNS = (Shape(Tile(8, 4, 1, 4, run=1)), Shape(Tile(8, 4, 1, 2, run=1, unroll=False), "TN"))
 SPLIT, SPLIT_PAIRS = Tile(32, 1, 1, 1, run=1, group=2), Tile(16, 2, 1, 2, run=1, group=2)
 SHORT = (
     *(Shape(TWO_RUNS), Shape(ONE_RUN, "TN", "mixed"), Shape(FOUR_STEPS, "TN", flags="uint8")),

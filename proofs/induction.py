@@ -231,11 +231,12 @@ WINDOW = {  # t is compared with the window's ends, and tiles are counted: nothi
         "tl.cdiv(T, BLOCK_STEPS)",
         "t < T",
         "start + run_step + p == T - 1",
+        "start > T",
         "(T - 1 + nowhere) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]",
     },
     "tiles": {"tiles", "tiles - 1 - i"},  # bare: the end of the walk, and the split
     "start": {
-        *("start + step", "start + run_step + p", "start + BLOCK_STEPS + nowhere", "start - 1 + nowhere"),
+        *("start + step", "start + run_step + p", "start + run_step + RUN", "start + run_step - 1", "start > T"),
         *("start + run_step + p == T - 1", "start + run_step + (RUN - 1 - s if REVERSE else s)"),
     },
 }
@@ -245,7 +246,10 @@ WINDOW = {  # t is compared with the window's ends, and tiles are counted: nothi
     scope="the shipped source of affine_scan_kernel, as text",
     over="source",
     twins=(
-        Twin("a mask by the number of the tile", change=("exists & (t < T), NEXT", "exists & (start < T - 8), NEXT")),
+        Twin(
+            "a mask by the number of the tile",
+            change=("exists & (t < T), TIME_AXIS", "exists & (start < T - 8), TIME_AXIS"),
+        ),
         Twin("a window that knows a length", change=("exists = row < rows", "exists = row < rows + T // 1024")),
     ),
 )

@@ -59,6 +59,12 @@ class Counting:
     def where(condition: bool, chosen: Any, otherwise: Any) -> Any:
         return chosen if condition else otherwise
 
+    @staticmethod
+    def abs(x: Any) -> Any:
+        return x
+
+    minimum = staticmethod(lambda x, y: x)
+
 
 def twice(alpha_a: Any, beta_a: Any, alpha_b: Any, beta_b: Any) -> tuple[Any, Any]:
     """⊕ that adds in two steps."""

@@ -166,6 +166,16 @@ class Reals:
         return chosen if condition else otherwise
 
     @staticmethod
+    def abs(x: Any) -> Any:
+        """Of an absolute value it is asked only whether it is zero."""
+        return x
+
+    @staticmethod
+    def minimum(x: Any, y: Any) -> Any:
+        """The minimum of two absolute values, of which it is asked only whether it is zero."""
+        return 0 if x == 0 or y == 0 else x
+
+    @staticmethod
     def exp(x: Any) -> Any:
         if isinstance(x, Log):
             return x.argument

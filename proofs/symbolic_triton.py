@@ -50,6 +50,14 @@ class SymbolicTriton:
         return Tensor(np.full(tuple(shape), 0, object if dtype.is_floating() else np.int64), dtype)
 
     @staticmethod
+    def full(shape: Any, value: Any, dtype: Any) -> Tensor:
+        return Tensor(np.full(tuple(shape), value, object if dtype.is_floating() else np.int64), dtype)
+
+    @staticmethod
+    def trans(x: Tensor) -> Tensor:
+        return wrapped(x.data.T, x)
+
+    @staticmethod
     def expand_dims(x: Tensor, axis: int) -> Tensor:
         return wrapped(np.expand_dims(x.data, axis), x)
 
@@ -90,6 +98,14 @@ class SymbolicTriton:
         if not isinstance(x, Tensor) and not isinstance(y, Tensor):
             return max(x, y)
         return Tensor(np.maximum(*(v.data if isinstance(v, Tensor) else v for v in (x, y))), promoted(x, y))
+
+    @staticmethod
+    def minimum(x: Tensor, y: Tensor) -> Tensor:
+        return Tensor(each(Reals.minimum, x.data, y.data), promoted(x, y))
+
+    @staticmethod
+    def abs(x: Tensor) -> Tensor:
+        return wrapped(each(Reals.abs, x.data), x)
 
     @staticmethod
     def min(x: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """The one fused kernel: raw rollout in, coefficients on chip, scan on chip, results out.
 
 A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, in the direction of the recurrence, with the
-carry x in registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run step
-by step, the runs are scanned across threads, and what lies behind a run then goes through its steps. So a slot is a
+carry x in registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run up a
+tree of halves, the runs are scanned across threads, and what lies behind a run goes down the tree to its steps, so that
+few operations wait for one another. So a slot is a
 tuple of RUN tensors, one for each position in a run, of the shape [rows, runs] where time is contiguous in memory
 (TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs stand in the direction of the recurrence; the
 positions 0 … RUN - 1 within a run stand for ascending time.
@@ -12,7 +13,7 @@ the pairs of the tiles behind it, and folds them in an order that does not depen
 bits. Tiles are folded in groups and those again in groups, so that a program has few pairs to wait for.
 """
 
-from ..affine import apply, combine, weighted
+from ..affine import apply, apply_span, combine, join_spans, pair_of_span, step_span, weighted
 from ..language import tl, triton
 from .spec import Kind
 
@@ -60,12 +61,15 @@ def expectation_of_block(
     policy,
     q_offset,
     policy_offset,
-    action,
+    first,
     action_strides,
     inside,
+    BLOCK_ACTIONS: tl.constexpr,
     ALIGNMENT: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
+    """The part of the sum that the actions from the first on have, as many as are read at a time."""
+    action = first + tl.arange(0, BLOCK_ACTIONS)[None, None, :]
     q_a = action_values(q, q_offset, action, action_strides[0], inside, ALIGNMENT, DTYPE)
     policy_a = action_values(policy, policy_offset, action, action_strides[1], inside, ALIGNMENT, DTYPE)
     return tl.sum(weighted(policy_a, q_a), 2)
@@ -79,32 +83,48 @@ def expectation(
     policy_offset,
     action_strides,
     inside,
+    actions,
     ACTIONS: tl.constexpr,
     BLOCK_ACTIONS: tl.constexpr,
     ALIGNMENT: tl.constexpr,
+    TIME_AXIS: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
     """Σ_a policy·q over the last dimension; an action of probability zero is not used."""
+    if TIME_AXIS == 0:  # where nothing is contiguous Triton has neighbouring threads along axis 0
+        q_offset = tl.trans(q_offset)
+        policy_offset = tl.trans(policy_offset)
+        inside = tl.trans(inside)
     total = tl.zeros(q_offset.shape, DTYPE)
-    action = tl.arange(0, BLOCK_ACTIONS)[None, None, :]
-    if ACTIONS <= 16 * BLOCK_ACTIONS:  # unrolled, so that all loads are on their way at once
+    if ACTIONS:  # unrolled, so that all loads are on their way at once
         for block in tl.static_range(ACTIONS // BLOCK_ACTIONS):
             total += expectation_of_block(
-                *(q, policy, q_offset, policy_offset, block * BLOCK_ACTIONS + action),
-                *(action_strides, inside, ALIGNMENT, DTYPE),
+                *(q, policy, q_offset, policy_offset, block * BLOCK_ACTIONS),
+                *(action_strides, inside, BLOCK_ACTIONS, ALIGNMENT, DTYPE),
             )
     else:
-        for first in range(0, ACTIONS, BLOCK_ACTIONS):
+        for first in range(0, actions, BLOCK_ACTIONS):
             total += expectation_of_block(
-                *(q, policy, q_offset, policy_offset, first + action, action_strides, inside, ALIGNMENT, DTYPE)
+                *(q, policy, q_offset, policy_offset, first, action_strides, inside, BLOCK_ACTIONS, ALIGNMENT, DTYPE)
             )
-    return total
+    if TIME_AXIS == 0:
+        return tl.trans(total)
+    else:
+        return total
 
 
 @triton.jit
-def load(pointer, offset, mask, KIND: tl.constexpr, DTYPE: tl.constexpr):
-    """Entries as numbers of the compute dtype, or flags as 0 and 1."""
-    loaded = tl.load(pointer + offset, mask=mask, other=0)
+def load_beside(pointer, offset, inside, TIME_AXIS: tl.constexpr):
+    """One entry a run. Where none of them are contiguous Triton has neighbouring threads along axis 0: runs, here."""
+    if TIME_AXIS == 1:
+        return tl.trans(tl.load(pointer + tl.trans(offset), mask=tl.trans(inside), other=0))
+    else:
+        return tl.load(pointer + offset, mask=inside, other=0)
+
+
+@triton.jit
+def numbers(loaded, KIND: tl.constexpr, DTYPE: tl.constexpr):
+    """What was loaded as numbers of the compute dtype, or flags as 0 and 1."""
     if KIND == FLAG or KIND == PREVIOUS_FLAG:
         return (loaded != 0).to(tl.int32)
     else:
@@ -143,42 +163,31 @@ def join_runs(positions, RUN: tl.constexpr):
 
 
 @triton.jit
-def latest(value_a, before_a, known_a, value_b, before_b, known_b):
-    """The last value, and the one before it where there is one: associative, and a shift by one when scanned."""
-    return value_b, tl.where(known_b != 0, before_b, value_a), known_b | 1
-
-
-@triton.jit
 def from_run_behind(x, edge, TIME_AXIS: tl.constexpr):
-    """Per run the entry of the run behind it, which is one earlier in the scan; `edge` for the first."""
+    """[N, T]: per run the entry of the run behind it, which is one earlier in the scan; `edge` for the first."""
     run = tl.expand_dims(tl.arange(0, x.shape[TIME_AXIS]), 1 - TIME_AXIS)
     if x.shape[TIME_AXIS] == 1:
         neighbour = x
-    elif TIME_AXIS == 1:
+    else:
         neighbour = tl.gather(x, tl.broadcast_to(tl.maximum(run - 1, 0), x.shape), TIME_AXIS)
-    else:  # a gather down the columns would have Triton move every tensor into another layout
-        _, neighbour, _ = tl.associative_scan((x, x, tl.zeros(x.shape, tl.int32)), TIME_AXIS, latest)
     return tl.where(run == 0, edge, neighbour)
 
 
 @triton.jit
-def shifted(positions, edge, KIND: tl.constexpr, TIME_AXIS: tl.constexpr, RUN: tl.constexpr):
+def shifted(positions, neighbour, KIND: tl.constexpr, RUN: tl.constexpr):
     """The entries at t + 1 (NEXT, which goes backward) or at t - 1 (PREVIOUS_FLAG, forward);
-    `edge` lies behind the tile.
+    `neighbour` lies beside the run.
     """
     moved = ()
-    for p in tl.static_range(RUN):
-        if KIND == NEXT:
-            if p == RUN - 1:
-                moved = moved + (from_run_behind(positions[0], edge, TIME_AXIS),)
-            else:
-                moved = moved + (positions[p + 1],)
-        else:
-            if p == 0:
-                moved = moved + (from_run_behind(positions[RUN - 1], edge, TIME_AXIS),)
-            else:
-                moved = moved + (positions[p - 1],)
-    return moved
+    if KIND == NEXT:
+        for p in tl.static_range(RUN - 1):
+            moved = moved + (positions[p + 1],)
+        return moved + (neighbour,)
+    else:
+        moved = moved + (neighbour,)
+        for p in tl.static_range(RUN - 1):
+            moved = moved + (positions[p],)
+        return moved
 
 
 @triton.jit
@@ -286,6 +295,84 @@ def carry_into_tile(
 
 
 @triton.jit
+def join_spans_twice(
+    alpha_a,
+    beta_a,
+    least_a,
+    alpha_behind_a,
+    beta_behind_a,
+    least_behind_a,
+    alpha_b,
+    beta_b,
+    least_b,
+    alpha_behind_b,
+    beta_behind_b,
+    least_behind_b,
+):
+    """Spans, each with the span of what lies behind its last run: a scan that gives both, without an exchange."""
+    alpha, beta, least = join_spans(alpha_a, beta_a, least_a, alpha_b, beta_b, least_b)
+    alpha_behind, beta_behind, least_behind = join_spans(
+        *(alpha_a, beta_a, least_a, alpha_behind_b, beta_behind_b, least_behind_b)
+    )
+    return alpha, beta, least, alpha_behind, beta_behind, least_behind
+
+
+@triton.jit
+def join_neighbours(tree_alpha, tree_beta, tree_least, FIRST: tl.constexpr):
+    return join_spans(
+        *(tree_alpha[FIRST], tree_beta[FIRST], tree_least[FIRST]),
+        *(tree_alpha[FIRST + 1], tree_beta[FIRST + 1], tree_least[FIRST + 1]),
+    )
+
+
+@triton.jit
+def apply_node(tree_alpha, tree_beta, tree_least, NODE: tl.constexpr, x):
+    return apply_span(tree_alpha[NODE], tree_beta[NODE], tree_least[NODE], x)
+
+
+@triton.jit
+def run_tree(alphas, betas, RUN: tl.constexpr):
+    """Spans of the steps of a run, then of its pairs, of its fours, ..., of the whole: three tuples.
+
+    Those of 2^level steps begin at 2 RUN - (2 RUN >> level).
+    """
+    tree_alpha = ()
+    tree_beta = ()
+    tree_least = ()
+    for s in tl.static_range(RUN):
+        alpha, beta, least = step_span(alphas[s], betas[s])
+        tree_alpha = tree_alpha + (alpha,)
+        tree_beta = tree_beta + (beta,)
+        tree_least = tree_least + (least,)
+    for level in tl.static_range(5):
+        if (2 << level) <= RUN:
+            for j in tl.static_range(RUN >> (level + 1)):
+                alpha, beta, least = join_neighbours(
+                    tree_alpha, tree_beta, tree_least, 2 * RUN - (2 * RUN >> level) + 2 * j
+                )
+                tree_alpha = tree_alpha + (alpha,)
+                tree_beta = tree_beta + (beta,)
+                tree_least = tree_least + (least,)
+    return tree_alpha, tree_beta, tree_least
+
+
+@triton.jit
+def behind_each_step(tree_alpha, tree_beta, tree_least, behind, RUN: tl.constexpr):
+    """x one step behind each step of a run, from x behind the run: a half goes on to the half in front of it."""
+    entering = (behind,)
+    for down in tl.static_range(5):
+        if (32 >> down) <= RUN:  # from spans of 32 >> down steps to their halves
+            halves = ()
+            for j in tl.static_range(RUN // (32 >> down)):
+                x = apply_node(
+                    tree_alpha, tree_beta, tree_least, 2 * RUN - 2 * RUN // (16 >> down) + 2 * j, entering[j]
+                )
+                halves = halves + (entering[j], x)
+            entering = halves
+    return entering
+
+
+@triton.jit
 def affine_scan_kernel(
     inputs,  # per slot: a pointer, a number, or 0 where the kind reads nothing; the last one is the carry
     outputs,
@@ -296,6 +383,7 @@ def affine_scan_kernel(
     row_sizes,
     rows,
     T,
+    actions,
     COEFFICIENTS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     KINDS: tl.constexpr,
@@ -308,8 +396,8 @@ def affine_scan_kernel(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_STEPS: tl.constexpr,
     RUN: tl.constexpr,  # divides BLOCK_STEPS
-    ACTIONS: tl.constexpr,
-    BLOCK_ACTIONS: tl.constexpr,  # divides ACTIONS
+    ACTIONS: tl.constexpr,  # their number, where the sum over them is unrolled; else 0
+    BLOCK_ACTIONS: tl.constexpr,  # divides it: read at a time
     ACTION_ALIGNMENT: tl.constexpr,
     EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
@@ -319,6 +407,7 @@ def affine_scan_kernel(
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1
     STRIDES: tl.constexpr = ROW_DIMS + 1
+    PARTS: tl.constexpr = 1 if TIME_AXIS == 1 else RUN
     RUNS: tl.constexpr = BLOCK_STEPS // RUN
     first_row = tl.program_id(1 if SPLIT else 0) * BLOCK_ROWS
     run = tl.arange(0, RUNS)
@@ -341,7 +430,7 @@ def affine_scan_kernel(
         offset = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
         if KINDS[SLOTS] == FINAL:
             offset += (T - 1 + nowhere) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]
-        carry = load(inputs[SLOTS], offset, exists, ROW, DTYPE)
+        carry = tl.load(inputs[SLOTS] + offset, mask=exists, other=0).to(DTYPE)
     elif KINDS[SLOTS] == CELL:
         carry = tl.load(inputs[SLOTS]).to(DTYPE) + tl.zeros(row.shape, DTYPE)
     elif KINDS[SLOTS] == SCALAR:
@@ -356,73 +445,88 @@ def affine_scan_kernel(
         end_tile = first_tile + 1
     for i in range(first_tile, end_tile):
         start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
-        slots = ()  # slot k at position p is slots[k * RUN + p]
+        loads = ()  # per slot what lies in memory: a tile in [N, T], RUN blocks in [T, N]
+        edges = ()  # per slot what lies beside each run: to read it costs less than to exchange it between threads
         for k in tl.static_range(SLOTS):
-            positions = ()
-            if KINDS[k] >= ALIAS:
-                for p in tl.static_range(RUN):
-                    positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
-            elif KINDS[k] == LAST:
-                for p in tl.static_range(RUN):
-                    if EVEN and p < RUN - 1:
-                        positions = positions + (False,)
-                    else:
-                        positions = positions + (start + run_step + p == T - 1,)
-            elif KINDS[k] == NO_VALUE:
-                for _ in tl.static_range(RUN):
-                    positions = positions + (0.0,)
-            elif KINDS[k] == NO_FLAG:
-                for _ in tl.static_range(RUN):
-                    positions = positions + (False,)
-            elif KINDS[k] == SCALAR:
-                for _ in tl.static_range(RUN):
-                    positions = positions + (inputs[k],)
-            elif KINDS[k] == CELL:
-                for _ in tl.static_range(RUN):
-                    positions = positions + (tl.load(inputs[k]).to(DTYPE),)
-            elif KINDS[k] == ROW:
-                per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
-                for _ in tl.static_range(RUN):
-                    positions = positions + (load(inputs[k], per_row, exists, ROW, DTYPE),)
+            per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
+            time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
+            for p in tl.static_range(PARTS):
+                t = start + step if TIME_AXIS == 1 else start + run_step + p
+                inside = exists if EVEN else exists & (t < T)
+                if KINDS[k] <= PREVIOUS_FLAG:
+                    loads = loads + (tl.load(inputs[k] + per_row + t * time_stride, mask=inside, other=0),)
+                elif KINDS[k] == ROW:
+                    loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
+                elif KINDS[k] == CELL:
+                    loads = loads + (tl.load(inputs[k]),)
+                else:
+                    loads = loads + (0,)
+            if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
+                t = start + run_step + RUN
+                edges = edges + (load_beside(inputs[k], per_row + t * time_stride, exists & (t < T), TIME_AXIS),)
+            elif KINDS[k] == PREVIOUS_FLAG:
+                t = start + run_step - 1
+                edges = edges + (
+                    load_beside(inputs[k], per_row + t * time_stride, exists & (t >= 0) & (t < T), TIME_AXIS),
+                )
             else:
+                edges = edges + (0,)
+        expectations = ()
+        for k in tl.static_range(SLOTS):
+            if KINDS[k] == EXPECTATION:
                 per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
                 time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
                 policy_row = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
                 policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
-                if KINDS[k] >= SHIFTED:
-                    for p in tl.static_range(RUN):
-                        positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
-                elif TIME_AXIS == 1:  # one load of whole runs, then split
-                    t = start + step
+                for p in tl.static_range(PARTS):
+                    t = start + step if TIME_AXIS == 1 else start + run_step + p
                     inside = exists if EVEN else exists & (t < T)
-                    if KINDS[k] == EXPECTATION:
-                        tile = expectation(
+                    expectations = expectations + (
+                        expectation(
                             *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
-                            *(action_strides, inside, ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
-                        )
+                            *(action_strides, inside, actions),
+                            *(ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, TIME_AXIS, DTYPE),
+                        ),
+                    )
+        # never; but no compiler knows, and none moves work over a loop: so the last load is under way before any is
+        # waited for
+        while start > T:
+            tl.debug_barrier()
+
+        slots = ()  # slot k at position p is slots[k * RUN + p]
+        for k in tl.static_range(SLOTS):
+            positions = ()
+            for p in tl.static_range(RUN):
+                if KINDS[k] >= ALIAS:
+                    positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
+                elif KINDS[k] >= SHIFTED:
+                    positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
+                elif KINDS[k] == LAST:
+                    if EVEN and p < RUN - 1:
+                        positions = positions + (False,)
                     else:
-                        tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
-                    positions = split_runs(tile, RUN)
-                else:  # one load per position
-                    for p in tl.static_range(RUN):
-                        t = start + run_step + p
-                        inside = exists if EVEN else exists & (t < T)
-                        if KINDS[k] == EXPECTATION:
-                            tile = expectation(
-                                *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
-                                *(action_strides, inside, ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, DTYPE),
-                            )
-                        else:
-                            tile = load(inputs[k], per_row + t * time_stride, inside, KINDS[k], DTYPE)
-                        positions = positions + (tile,)
-                if KINDS[k] == NEXT or KINDS[k] >= SHIFTED:
-                    t = start + BLOCK_STEPS + nowhere
-                    edge = load(inputs[k], per_row + t * time_stride, exists & (t < T), NEXT, DTYPE)
-                    positions = shifted(positions, edge, NEXT, TIME_AXIS, RUN)
-                elif KINDS[k] == PREVIOUS_FLAG:
-                    t = start - 1 + nowhere
-                    edge = load(inputs[k], per_row + t * time_stride, exists & (t >= 0), PREVIOUS_FLAG, DTYPE)
-                    positions = shifted(positions, edge, PREVIOUS_FLAG, TIME_AXIS, RUN)
+                        positions = positions + (start + run_step + p == T - 1,)
+                elif KINDS[k] == NO_VALUE:
+                    positions = positions + (0.0,)
+                elif KINDS[k] == NO_FLAG:
+                    positions = positions + (False,)
+                elif KINDS[k] == SCALAR:
+                    positions = positions + (inputs[k],)
+                elif KINDS[k] == CELL or KINDS[k] == ROW:
+                    positions = positions + (loads[k * PARTS].to(DTYPE),)
+                elif TIME_AXIS == 0 and KINDS[k] == EXPECTATION:
+                    positions = positions + (expectations[p],)
+                elif TIME_AXIS == 0:
+                    positions = positions + (numbers(loads[k * PARTS + p], KINDS[k], DTYPE),)
+            if TIME_AXIS == 1:
+                if KINDS[k] <= PREVIOUS_FLAG:
+                    positions = split_runs(numbers(loads[k], KINDS[k], DTYPE), RUN)
+                elif KINDS[k] == EXPECTATION:
+                    positions = split_runs(expectations[0], RUN)
+            if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
+                positions = shifted(positions, edges[k].to(DTYPE), NEXT, RUN)
+            elif KINDS[k] == PREVIOUS_FLAG:
+                positions = shifted(positions, numbers(edges[k], PREVIOUS_FLAG, DTYPE), PREVIOUS_FLAG, RUN)
             for p in tl.static_range(RUN):
                 if KINDS[k] == FLAG or KINDS[k] == PREVIOUS_FLAG:
                     slots = slots + (positions[p] != 0,)
@@ -442,27 +546,39 @@ def affine_scan_kernel(
                 beta = tl.where(t < T, beta, 1.0)
             alphas = alphas + (alpha.to(DTYPE),)
             betas = betas + (beta.to(DTYPE),)
-        run_alpha, run_beta = alphas[0], betas[0]
-        for s in tl.static_range(1, RUN):
-            run_alpha, run_beta = combine(run_alpha, run_beta, alphas[s], betas[s])
-        run_alpha, run_beta = tl.associative_scan((run_alpha, run_beta), TIME_AXIS, combine)
+        tree_alpha, tree_beta, tree_least = run_tree(alphas, betas, RUN)
+        run_alpha, run_beta, run_least = tree_alpha[2 * RUN - 2], tree_beta[2 * RUN - 2], tree_least[2 * RUN - 2]
+        if TIME_AXIS == 1:
+            run_alpha, run_beta, run_least = tl.associative_scan(
+                (run_alpha, run_beta, run_least), TIME_AXIS, join_spans
+            )
+        else:
+            one = tl.full(run_beta.shape, 1.0, DTYPE)
+            run_alpha, run_beta, run_least, alpha_behind, beta_behind, least_behind = tl.associative_scan(
+                (run_alpha, run_beta, run_least, tl.zeros(run_beta.shape, DTYPE), one, one), TIME_AXIS, join_spans_twice
+            )
         if SPLIT:
-            tile_alpha = tl.sum(tl.where(is_last_run, run_alpha, 0.0), TIME_AXIS, keep_dims=True)
-            tile_beta = tl.sum(tl.where(is_last_run, run_beta, 0.0), TIME_AXIS, keep_dims=True)
+            tile_alpha, tile_beta = pair_of_span(run_alpha, run_beta, run_least)
+            tile_alpha = tl.sum(tl.where(is_last_run, tile_alpha, 0.0), TIME_AXIS, keep_dims=True)
+            tile_beta = tl.sum(tl.where(is_last_run, tile_beta, 0.0), TIME_AXIS, keep_dims=True)
             carry = carry_into_tile(
                 tile_alpha, tile_beta, carry, i, tiles, row, rows, words, SPLIT, LEVELS, TIME_AXIS, DTYPE
             )
-        run_x = apply(run_alpha, run_beta, carry)
-
-        behind = from_run_behind(run_x, carry, TIME_AXIS)  # x one step behind the step at hand
+        run_x = apply_span(run_alpha, run_beta, run_least, carry)
+        if TIME_AXIS == 1:
+            behind = from_run_behind(run_x, carry, TIME_AXIS)
+        else:
+            behind = apply_span(alpha_behind, beta_behind, least_behind, carry)
+        entering = behind_each_step(tree_alpha, tree_beta, tree_least, behind, RUN)
         results = ()  # result k at scan position s is results[s * len(outputs) + k]
         for s in tl.static_range(RUN):
             operands = ()
             for k in tl.static_range(SLOTS):
                 operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
-            x = apply(alphas[s], betas[s], behind)
-            results = results + OUTPUTS(x, behind, *operands)
-            behind = x
+            if s == RUN - 1:
+                results = results + OUTPUTS(run_x, entering[s], *operands)
+            else:
+                results = results + OUTPUTS(entering[s + 1], entering[s], *operands)
 
         for k in tl.static_range(len(outputs)):
             per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)

@@ -102,6 +102,7 @@ class Launch:
             merged,
             rows,
             window.steps,
+            actions,
             spec.coefficients,
             spec.outputs,
             self.kinds,
@@ -114,7 +115,7 @@ class Launch:
             self.tile.rows,
             self.tile.steps,
             min(self.tile.run, self.tile.steps),
-            actions,
+            actions if self.tile.unroll else 0,
             block_actions,
             math.gcd(alignment, block_actions),  # of the first action of every block
             window.steps % self.tile.steps == 0,

@@ -1,5 +1,6 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes (paper/results/h200/tiles.json)."""
 
+import math
 from dataclasses import dataclass, replace
 
 WARP = 32
@@ -13,7 +14,8 @@ GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a 
 class Tile:
     """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
 
-    With a `group`, each tile is a program of its own, and so many tiles are folded at a time.
+    With a `group`, each tile is a program of its own, and so many tiles are folded at a time. To `unroll` the sum over
+    actions has more loads under way.
     """
 
     rows: int
@@ -22,6 +24,7 @@ class Tile:
     actions: int = 1
     run: int = 4
     group: int = 0
+    unroll: bool = True
 
 
 def power_of_two_at_least(n: int) -> int:
@@ -49,13 +52,15 @@ def choose_tile(
     few, long, wide = rows <= FEW_ROWS, rows * T >= LONG, compute_bytes == 8
     if not time_is_contiguous:
         run = 8 if wide or actions or weight > 10 else 16
-        tile = time_major(rows, window, run, _vector(actions, 4))
+        tile = time_major(rows, window, run, action_block(actions))
     elif actions:
+        block = action_block(actions)
         if few:
-            run = 1 if wide else (16 if long else 4) if actions <= 6 else (4 if long else 2)
+            run = (16 if T > 1024 else 8) if actions <= 6 else 2
         else:
-            run = 1 if wide or actions > 6 else 4 if T > 128 else 2
-        tile = row_major(window, min(run, window), 1, _vector(actions, 4))
+            run = 4 if actions <= 6 else 1
+        run = 1 if wide else run
+        tile = replace(row_major(window, min(run, window), 1, block), unroll=few)
     else:
         run = 4 if wide or weight > 10 else 8 if loads > 2 else 16
         if few and T > 256 and not wide:
@@ -86,9 +91,6 @@ def time_major(rows: int, window: int, run: int, actions: int) -> Tile:
     return Tile(16, steps, 16 * steps // run // WARP, actions, run)
 
 
-def _vector(actions: int, most: int) -> int:
-    """The largest power of two up to `most` that divides the number of actions."""
-    vector = 1
-    while vector < most and actions and actions % (2 * vector) == 0:
-        vector *= 2
-    return vector
+def action_block(actions: int) -> int:
+    """The actions that a thread reads as one vector."""
+    return math.gcd(actions, 4) or 1

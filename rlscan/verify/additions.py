@@ -29,10 +29,10 @@ def portable(T: int, length: int) -> int:
 
 
 def kernel(T: int, steps: int, run: int, group: int, levels: int) -> int:
-    """Folding a run, scanning the runs in any bracketing, reaching the tile, applying, and the steps of a run."""
-    tiles, runs = -(-T // steps), steps // run
+    """Up the tree of a run, scanning the runs in any bracketing, reaching the tile, applying, and down the tree."""
+    tiles, runs, height = -(-T // steps), steps // run, run.bit_length() - 1
     reaching = tiles - 1 if not group else published(tiles, group, levels)
-    return (run - 1) + (runs - 1) + reaching + 1 + run
+    return height + (runs - 1) + reaching + 1 + height
 
 
 def published(tiles: int, group: int, levels: int) -> int:
