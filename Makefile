@@ -9,8 +9,9 @@ VENV ?= .venv
 JOBS ?= auto
 EXAMPLES ?= 2000
 CERTIFICATE ?= build/certificate.json
-# kinds of call an estimator under compute-sanitizer
+# kinds of call an estimator under compute-sanitizer, and where its reports go
 KINDS ?= 10
+REPORTS ?= build
 # the oldest and the newest that are supported
 TRITONS ?= 3.4.0 3.9.0
 
@@ -79,11 +80,13 @@ gpu: $(STAMP) ## the tests and the verification of compiled kernels (without a v
 
 sanitize: $(STAMP) ## compute-sanitizer's four tools over the kernel's variants at odd sizes (a GPU, and CUDA's tools)
 	@command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on the PATH: it comes with CUDA" >&2; exit 1; }
-	@set -e; for tool in memcheck racecheck initcheck synccheck; do \
+	@mkdir -p $(REPORTS); status=0; for tool in memcheck racecheck initcheck synccheck; do \
 		echo "== $$tool"; \
 		env -u TRITON_INTERPRET PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
-			compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) tests/sanitize.py $(KINDS); \
-	done
+			compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) tests/sanitize.py $(KINDS) > $(REPORTS)/$$tool.txt 2>&1 \
+			|| status=1; \
+		tail -n 2 $(REPORTS)/$$tool.txt; \
+	done; exit $$status
 
 deep: $(STAMP) ## what takes longer than the tests: one certificate and a page to read, build/deep.json and .md (hours)
 	@mkdir -p build

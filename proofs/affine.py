@@ -136,7 +136,7 @@ def forgetful_join(alpha_a: Any, beta_a: Any, least_a: Any, alpha_b: Any, beta_b
 
 
 @statement(
-    scope="each α and x a symbol or undefined; each β a symbol, zero or undefined, or anything beside a reset: 100 pairs",
+    scope="each α and x a symbol or undefined; each β a symbol, zero or undefined, anything beside a reset: 100 pairs",
     twins=(
         Twin("it multiplies by zero", join=multiplying_join),
         Twin("a reset behind is forgotten", join=forgetful_join),

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from rlscan.verify.compare import compare
+from rlscan.verify.environment import environment
 from rlscan.verify.strategies import ESTIMATORS, fill, setups
 
 SIZES = ((3, 7), (5, 33), (1, 131))
@@ -18,6 +19,8 @@ SIZES = ((3, 7), (5, 33), (1, 131))
 
 def main(kinds_of_call: int) -> int:
     warnings.simplefilter("ignore", RuntimeWarning)
+    here = environment("cuda")
+    print(f"{here['device']['name']}, {here['versions']}, commit {here['commit']}, seed 1", flush=True)
     launches = 0
     for estimator in ESTIMATORS:
         for number, setup in enumerate(setups(estimator, kinds_of_call, seed=1)):
