@@ -25,7 +25,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize deep mutants peers reproduce end-to-end render docs claims paper triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize deep mutants peers reproduce end-to-end render docs notebooks claims paper triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -64,6 +64,7 @@ check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
 	$(PY) -m paper.claims --check
 	$(PY) -m paper.peers --check
 	$(PY) -m paper.api --check
+	$(PY) -m paper.notebooks --check
 
 format: $(STAMP) ## formats and sorts imports
 	$(PY) -m ruff check --fix-only .
@@ -112,6 +113,9 @@ render: $(STAMP) ## the tables in paper/rendered/ and README.md, and paper/perfo
 
 docs: $(STAMP) ## docs/api.md, from signatures and docstrings
 	$(PY) -m paper.api
+
+notebooks: $(STAMP) ## executes the notebooks in place (a minute; on a GPU the last one measures for some)
+	$(ONE_THREAD) $(PY) -m paper.notebooks
 
 claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed evidence; renders README.md's table
 	$(PY) -m paper.claims

@@ -193,7 +193,7 @@ def tracked(*suffixes: str) -> list[str]:
     return [path for path in found if path.endswith(suffixes or ("",)) and (ROOT / path).is_file()]
 
 
-TEXT = (".py", ".md", ".toml", ".txt", ".cff", ".json", "Makefile", "run")
+TEXT = (".py", ".ipynb", ".md", ".toml", ".txt", ".cff", ".json", "Makefile", "run")
 KNOWN_HOSTS = {"arxiv.org", "semver.org"}
 A_FOLDER_OF_ONE_MACHINE = re.compile(r"(?<![\w.~$}/-])/(?:home|root|opt|work|mnt|media|Users|tmp)/\w")
 A_REMINDER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
