@@ -68,10 +68,6 @@ def whole_window(steps: int, runs: tuple[int, ...], rows: tuple[int, ...] = (1,)
     ]
 
 
-def unrolled_or_not(tiles: list[Tile]) -> list[Tile]:
-    return [replace(tile, unroll=unroll) for tile in tiles for unroll in (True, False)]
-
-
 def time_major(rows: tuple[int, ...], steps: tuple[int, ...], runs: tuple[int, ...]) -> list[Tile]:
     """[T, N]: one run a thread."""
     return [
@@ -102,12 +98,12 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
     for shape in ((512, 128), (512, 512), (512, 2048), (512, 4096), (64, 65536), (1, 2**22)):
         alone = (32,) if shape[0] == 1 else (0, 32)
         yield Case("retrace", *shape), rows_in_time((4, 8, 16), (1,), alone, 4)
-        yield Case("retrace", *shape, actions=18), unrolled_or_not(rows_in_time((1, 2), (1,), alone, 2))
+        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), alone, 2)
     for shape in ((4096, 128), (16384, 512), (4096, 2048)):
-        yield Case("retrace", *shape), unrolled_or_not(rows_in_time((2, 4, 8), (1,), (0,), 4))
+        yield Case("retrace", *shape), rows_in_time((2, 4, 8), (1,), (0,), 4)
         yield Case("retrace", *shape, dtype="bfloat16"), rows_in_time((2, 4, 8), (1,), (0,), 4)
-        yield Case("retrace", *shape, actions=18), unrolled_or_not(rows_in_time((1, 2), (1,), (0,), 2))
-        yield Case("retrace", *shape, actions=6), unrolled_or_not(rows_in_time((2, 4), (1,), (0,), 2))
+        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), (0,), 2)
+        yield Case("retrace", *shape, actions=6), rows_in_time((2, 4), (1,), (0,), 2)
     for estimator in ("gae", "vtrace", "td_lambda", "prefix_sum", "retrace"):
         for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
             tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
@@ -186,7 +182,7 @@ def main(argv: list[str] | None = None) -> int:
         )
     what = (
         "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
-        "tiles are (rows, steps, warps, actions, run, group, unroll), null the one that the engine chooses"
+        "tiles are (rows, steps, warps, actions, run, group), null the one that the engine chooses"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
     write({**head, "shapes": shapes}, args.out, "shapes")

@@ -15,6 +15,7 @@ from .kernel import affine_scan_kernel
 from .spec import Kind, Role, Spec
 from .tiles import Tile, choose_tile
 
+UNROLLED = 16  # blocks of actions
 runtime = triton.knobs.runtime
 _address = torch.Tensor.data_ptr
 
@@ -115,7 +116,7 @@ class Launch:
             self.tile.rows,
             self.tile.steps,
             min(self.tile.run, self.tile.steps),
-            actions if self.tile.unroll else 0,
+            actions if actions <= UNROLLED * block_actions else 0,
             block_actions,
             math.gcd(alignment, block_actions),  # of the first action of every block
             window.steps % self.tile.steps == 0,

@@ -14,8 +14,7 @@ GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a 
 class Tile:
     """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
 
-    With a `group`, each tile is a program of its own, and so many tiles are folded at a time. To `unroll` the sum over
-    actions has more loads under way.
+    With a `group`, each tile is a program of its own, and so many tiles are folded at a time.
     """
 
     rows: int
@@ -24,7 +23,6 @@ class Tile:
     actions: int = 1
     run: int = 4
     group: int = 0
-    unroll: bool = True
 
 
 def power_of_two_at_least(n: int) -> int:
@@ -50,27 +48,23 @@ def choose_tile(
     """
     window = power_of_two_at_least(T)
     few, long, wide = rows <= FEW_ROWS, rows * T >= LONG, compute_bytes == 8
+    light, heavy = loads <= 2, weight > 10
+    block = math.gcd(actions, 4) if actions else 1  # what a thread reads as one vector
     if not time_is_contiguous:
-        run = 8 if wide or actions or weight > 10 else 16
-        tile = time_major(rows, window, run, action_block(actions))
+        tile = time_major(rows, window, light, heavy or wide, actions, block)
     elif actions:
-        block = action_block(actions)
-        if few:
-            run = (16 if T > 1024 else 8) if actions <= 6 else 2
-        else:
-            run = 4 if actions <= 6 else 1
-        run = 1 if wide else run
-        tile = replace(row_major(window, min(run, window), 1, block), unroll=few)
+        most = 4 if actions <= 4 else 2 if actions <= WARP else 1
+        run = 1 if wide else 16 if few and actions <= 4 and T > 4 * WARP else most
+        tile = row_major(window, min(run, window), 1, block)
     else:
-        run = 4 if wide or weight > 10 else 8 if loads > 2 else 16
-        if few and T > 256 and not wide:
-            run = 32 if long else 16
-        elif storage_bytes == 2:  # as many bytes a thread
-            run = min(2 * run, 16)
-        alone = run >= 16 and (few or not reverse or storage_bytes == 2)
-        warps = 1 if alone or window <= WARP else 4 if window <= 128 else 2
+        if few:
+            most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
+        else:
+            most = 8 if heavy or (T > 512 and (storage_bytes > 2 or not (light and reverse))) else 16
+        run = 4 if wide else min(max(8 if window <= WARP else 4, window // WARP), most)
+        warps = 4 if WARP < window <= 4 * WARP else 1 if few or run > 8 or storage_bytes == 2 or window <= WARP else 2
         tile = row_major(window, min(run, window), warps)
-    programs_are_few = -(-rows // tile.rows) * tile.warps <= FEW_WARPS
+    programs_are_few = -(-rows // tile.rows) * tile.warps <= (FEW_WARPS // 2 if actions else FEW_WARPS)
     tiles_worth_it = 4 if time_is_contiguous else 32
     return replace(tile, group=GROUP) if programs_are_few and tiles_worth_it * tile.steps <= T else tile
 
@@ -80,17 +74,16 @@ def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
     return Tile(max(1, warps * WARP * run // steps), steps, warps, actions, run)
 
 
-def time_major(rows: int, window: int, run: int, actions: int) -> Tile:
-    """[T, N]: neighbouring threads read neighbouring rows."""
-    if rows >= 8 * FEW_ROWS and window <= 64:  # so many rows that no two threads need to share one
-        return Tile(WARP, min(8, window), 1, actions, min(8, window))
-    if window <= WARP:
-        run = min(8, window)
-        return Tile(WARP, window, window // run, actions, run)
-    steps = min(128 if window == 128 else 64, window)
-    return Tile(16, steps, 16 * steps // run // WARP, actions, run)
-
-
-def action_block(actions: int) -> int:
-    """The actions that a thread reads as one vector."""
-    return math.gcd(actions, 4) or 1
+def time_major(rows: int, window: int, light: bool, heavy: bool, actions: int, block: int) -> Tile:
+    """[T, N]: neighbouring threads read neighbouring rows, and a row is a run of every warp."""
+    if rows >= 8 * FEW_ROWS and window <= 64:  # so many rows that few threads need to share one
+        run = min(16 if light else 8, window)
+        steps = min(16, window) if light or actions else run
+    elif window <= WARP:
+        run, steps = min(8, window), window
+    elif window <= 128:
+        run, steps = 16, window
+    else:
+        run = 8 if heavy and not actions else 16
+        steps = 64 if not heavy else 32
+    return Tile(WARP, steps, steps // run, block, run)
