@@ -1,12 +1,10 @@
-"""The runner: `python -m paper.bench --table table3`.
+"""One cell of a table: a rollout, every implementation checked on it, and those that are right timed.
 
-Checks every implementation on the very data, times those that are right, then writes the raw samples to
-paper/results/<device>/<table>.json. The protocol is the paper's (original.json).
+The protocol is the paper's (original.json). paper/tables.py runs whole tables.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import os
@@ -21,10 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paper.baselines import BASELINES, TRUNCATES
+from paper.baselines import BASELINES
 from paper.gate import admit, expect
 from paper.timing import timer
-from rlscan.verify.environment import environment
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -156,58 +153,13 @@ def measure_cell(
     ]  # fmt: skip
 
 
-def run_table(name: str, device: str, protocol: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Measure one block of tables.toml."""
-    table = tables()[name]
-    torch.set_num_threads(table.get("threads", torch.get_num_threads()))
-    rows: list[dict[str, Any]] = []
-    with torch.no_grad():
-        for shape in table["shapes"]:
-            for estimator in table["estimators"]:
-                for truncated in (False, True) if estimator in TRUNCATES else (False,):
-                    cell = measure_cell(
-                        estimator, truncated, tuple(shape), table["implementations"], protocol, device, seed
-                    )
-                    rows += cell
-                    print(progress(cell), file=sys.stderr, flush=True)
-    empty_call = [[round(timer(device)(lambda: None), 3) for _ in range(protocol["iterations_per_trial"])]]
-    return {
-        "table": name,
-        "label": table["label"],
-        **environment(device),
-        "device": device_name(device),
-        "seed": seed,
-        "protocol": protocol,
-        "empty_call_us": best(empty_call),
-        "rows": rows,
-    }
-
-
-def progress(cell: list[dict[str, Any]]) -> str:
-    def cell_text(row: dict[str, Any]) -> str:
-        time_text = f"{row['best_us']:.1f} µs" if row["gate"]["passed"] else f"FAILED {row['gate']}"
-        return f"{row['implementation']} {time_text}"
-
-    row = cell[0]
-    kind = "truncated" if row["truncated"] else "plain"
-    return f"{row['estimator']:<20}{kind:<11}" + "   ".join(map(cell_text, cell))
-
-
 def device_name(device: str) -> str:
-    if device == "cuda":
-        return torch.cuda.get_device_name()
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"CPU {model}, {torch.get_num_threads()} of {os.cpu_count()} threads"
-
-
-def write(result: dict[str, Any], path: Path, many: str = "rows") -> None:
-    """One of the `many` a line, so that a diff shows which row moved."""
-    head = json.dumps({k: v for k, v in result.items() if k != many}, indent=1, ensure_ascii=False)
-    rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in result[many])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'{head[:-2]},\n "{many}": [\n  {rows}\n ]\n}}\n')
 
 
 def results_folder(device: str) -> str:
@@ -216,38 +168,3 @@ def results_folder(device: str) -> str:
         if device == "cpu"
         else torch.cuda.get_device_name().lower().replace("nvidia", "").strip().replace(" ", "-")
     )
-
-
-def main(argv: list[str] | None = None) -> int:
-    blocks = tables()
-    parser = argparse.ArgumentParser(
-        prog="python -m paper.bench", description="Measure one table of paper/tables.toml."
-    )
-    parser.add_argument("--table", choices=list(blocks), required=True)
-    parser.add_argument("--device", choices=["cuda", "cpu"], help="default: the table's own")
-    parser.add_argument("--out", type=Path, help="default: paper/results/<device>/<table>.json; none for --quick")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="few calls: shows that it runs, not how fast")
-    args = parser.parse_args(argv)
-
-    block = blocks[args.table]
-    device = args.device or block["device"]
-    if device == "cuda" and not torch.cuda.is_available():
-        parser.error(f"{args.table} needs a CUDA GPU and none is available")
-    protocol = {**original()["protocol"], **block.get("protocol", {}), **(QUICK if args.quick else {})}
-    protocol["timer"] = "time.perf_counter around the full call" if device == "cpu" else protocol["timer"]
-    protocol["correctness_gate"] = "float64 reference on this very data, before any timing"
-    result = run_table(args.table, device, protocol, args.seed)
-
-    out = args.out or (None if args.quick else PAPER / "results" / results_folder(device) / f"{args.table}.json")
-    if out is not None:
-        write(result, out)
-        print(out)
-    failed = [row for row in result["rows"] if not row["gate"]["passed"]]
-    if failed:
-        print(f"{len(failed)} of {len(result['rows'])} rows failed the gate and were not timed", file=sys.stderr)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from paper.bench import IMPLEMENTATIONS, PAPER, device_name, original, results_folder, rollout, time_side_by_side, write
+from paper.bench import IMPLEMENTATIONS, PAPER, device_name, original, results_folder, rollout, time_side_by_side
 from paper.examples import ppo
 from paper.gate import admit, expect
+from paper.keeping import write
 from paper.timing import laps
 from rlscan.verify.environment import environment
 

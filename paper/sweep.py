@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import torch
 
 import rlscan
-from paper.bench import bytes_moved, rollout, write
+from paper.bench import bytes_moved, rollout
 from paper.gate import as_tuple
+from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.verify.environment import environment

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import multiprocessing
+import queue
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,22 +24,22 @@ from typing import Any, NamedTuple
 import torch
 
 import rlscan
-from paper.baselines import BASELINES, TRUNCATES
-from paper.bench import best, bytes_moved, original, rollout, time_side_by_side, write
+from paper import split
+from paper.baselines import BASELINES
+from paper.bench import best, bytes_moved, original, time_side_by_side
 from paper.cuda_rows import CUDA_ROWS
-from paper.gate import Verdict, admit, as_tuple, expect
+from paper.gate import Expected, Verdict, admit, as_tuple, expect
+from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
+from paper.keeping import write
+from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_samples, rotation, stream_samples
-from paper.verdicts import HEADLINE, LARGE, evaluate
+from paper.verdicts import evaluate
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
 from rlscan.verify.environment import environment
-from rlscan.verify.strategies import ESTIMATORS
 
-SEVEN = tuple(name for name in ESTIMATORS if name != "linear_scan")
-CELLS = [(name, truncated) for name in SEVEN for truncated in ((False, True) if name in TRUNCATES else (False,))]
 LOOP_PROTOCOL = {"warmup_calls": 0, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call
-GATED_STEPS = 2**17  # longer windows are checked against the portable path in float64: the reference would take minutes
 DEADLINE = 1200.0
 
 
@@ -61,98 +61,6 @@ UNGUARDED = (
 )
 
 
-class Job(NamedTuple):
-    """One cell: the inputs of one kind of call, and what is timed on them."""
-
-    section: str
-    estimator: str
-    shape: tuple[int, int]
-    implementations: tuple[str, ...] = ("rlscan",)
-    metrics: tuple[str, ...] = ("device",)
-    truncated: bool = False
-    actions: int = 4
-    layout: str = "NT"
-    dtype: str = "float32"
-    repeats: int = 1
-    stream: bool = False
-
-    def inputs(self, seed: int) -> dict[str, Any]:
-        return rollout(
-            self.estimator, self.truncated, *self.shape, seed=seed, device="cuda", dtype=getattr(torch, self.dtype),
-            actions=self.actions, layout=self.layout,
-        )  # fmt: skip
-
-
-def jobs() -> Iterator[Job]:
-    """Every cell of every target."""
-    figures = original()
-    shapes = [(row["num_envs"], row["seq_len"]) for row in figures["table4"]]
-    compiled = ("rlscan", "doubling", "associative")
-    for shape in shapes:
-        for name, truncated in CELLS:
-            repeats = 10 if shape == HEADLINE else 1
-            stream = math.prod(shape) >= LARGE
-            yield Job(
-                "grid",
-                name,
-                shape,
-                (*compiled, "loop"),
-                ("full", "device"),
-                truncated,
-                4,
-                repeats=repeats,
-                stream=stream,
-            )
-            if not truncated:
-                yield Job("guard", name, shape, ("rlscan", "unguarded"))
-    large = [shape for shape in shapes if math.prod(shape) >= LARGE]
-    for shape in large:
-        yield Job("bandwidth", "retrace", shape, actions=18, stream=True)
-        for name in SEVEN:
-            for dtype in ("float32", "bfloat16"):
-                yield Job("half", name, shape, dtype=dtype, stream=True)
-    for row in figures["figures_2_3_pufferlib"]["rows"]:
-        yield Job("rows", "gae", (row["num_envs"], row["seq_len"]), ("rlscan", *CUDA_ROWS), ("full", "device"))
-    for actions in (4, 18):
-        for rows, steps in (
-            (512, 128),
-            (512, 512),
-            (512, 2048),
-            (512, 4096),
-            (512, 8192),
-            (64, 16384),
-            (64, 32768),
-            (64, 65536),
-        ):
-            yield Job(
-                "retrace_long",
-                "retrace",
-                (rows, steps),
-                ("rlscan", "doubling"),
-                ("full", "device"),
-                actions=actions,
-                stream=True,
-            )
-    for name in SEVEN:
-        for shape in ((1, 2**24), (16, 2**20), (1, 131072)):
-            yield Job("long", name, shape, stream=True)
-        for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
-            for layout in ("NT", "TN"):
-                yield Job("time_major", name, shape, layout=layout)
-    yield Job("host", "gae", HEADLINE, ("rlscan", "ordinary"), ("host",))
-
-
-def cost(job: Job) -> float:
-    """Roughly the seconds that a job takes to prepare, to spread them evenly."""
-    compiled = sum(name in ("doubling", "associative") for name in job.implementations)
-    return (
-        2.0
-        + 0.7 * compiled * math.log2(job.shape[1])
-        + math.prod(job.shape) / 4e6
-        + min(job.shape[1], GATED_STEPS) / 2e4
-    )
-
-
 class Ready(NamedTuple):
     job: Job
     functions: dict[str, Callable[..., Any]]
@@ -161,17 +69,22 @@ class Ready(NamedTuple):
 
 def prepare(job: Job, unguarded: Any) -> Ready:
     """Compiles every implementation and checks it on the data that it will be timed on."""
-    inputs = job.inputs(0)
+    inputs = job.inputs()
     makers: dict[str, Callable[[], Callable[..., Any]]] = {
         "rlscan": lambda: getattr(rlscan, job.estimator),
         "unguarded": lambda: getattr(unguarded, job.estimator),
         "ordinary": lambda: ordinary(job, inputs),
         **{name: partial(make, job.estimator) for name, make in BASELINES.items()},
         **CUDA_ROWS,
+        **PUFFERLIB,
     }
     if job.layout == "NT" and job.shape[1] <= GATED_STEPS and job.dtype == "float32":
         expected = expect(job.estimator, inputs)
-        admitted = {name: admit(makers[name], inputs, expected) for name in job.implementations}
+        # PufferLib computes advantages alone
+        alone = Expected(expected.values[:1], expected.bounds[:1])
+        admitted = {
+            name: admit(makers[name], inputs, alone if name in PUFFERLIB else expected) for name in job.implementations
+        }
     else:
         admitted = {name: admit_beside_portable(makers[name], job, inputs) for name in job.implementations}
     functions = {name: function for name, (function, _) in admitted.items() if function is not None}
@@ -214,12 +127,10 @@ def ordinary(job: Job, inputs: dict[str, Any]) -> Callable[..., Any]:
 def measure(ready: Ready) -> list[dict[str, Any]]:
     job = ready.job
     torch.set_grad_enabled(False)
-    inputs = job.inputs(0)
+    inputs = job.inputs()
     moved = bytes_moved(job.estimator, inputs)
-    sets = [inputs, *(job.inputs(seed) for seed in range(1, rotation(moved, 4)))]
-    described = ("section", "estimator", "truncated", "actions", "layout", "dtype")
-    key = {name: getattr(job, name) for name in described}
-    key |= {"num_envs": job.shape[0], "seq_len": job.shape[1], "bytes": moved}
+    sets = [inputs, *(job.inputs(turn) for turn in range(1, rotation(moved, 4)))]
+    key = {**job.key, "bytes": moved}
     rows: list[dict[str, Any]] = []
     protocol = original()["protocol"]
     quick = {name: f for name, f in ready.functions.items() if name != "loop"}
@@ -250,6 +161,9 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
             calls = [partial(function, **x) for x in sets]
             row = {**key, "implementation": name, "metric": metric, "us": None, "samples_us": []}
             rows.append(row)
+            if name in PUFFERLIB and metric == "device":
+                row["error"] = "launches on the default stream, which a CUDA graph does not capture"
+                continue
             try:  # what cannot be captured in a graph does not take the others' times with it
                 times = device_samples(calls) if metric == "device" else host_samples(calls[0])
                 row |= {"us": min(times), "samples_us": times}
@@ -269,21 +183,16 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
 
 def unmeasured(wanted: list[Job], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without a time for the cells that have none at all, so that a target does not overlook them."""
-    names = ("section", "estimator", "truncated", "actions", "layout", "dtype")
-
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return (*(row[name] for name in names), (row["num_envs"], row["seq_len"]))
-
-    found = {key(row) for row in rows}
+    names = (*KEY, "num_envs", "seq_len")
+    found = {tuple(row[name] for name in names) for row in rows}
     blank = {"bytes": None, "us": None, "samples_us": [], "gate": {"passed": False, "error": "not measured"}}
     return [
-        {**{name: getattr(job, name) for name in names}, "num_envs": job.shape[0], "seq_len": job.shape[1],
-         "implementation": implementation, "metric": metric, **blank}
+        {**job.key, "implementation": implementation, "metric": metric, **blank}
         for job in wanted
-        if (*(getattr(job, name) for name in names), job.shape) not in found
+        if tuple(job.key.values()) not in found
         for metric in job.metrics
         for implementation in job.implementations
-    ]  # fmt: skip
+    ]
 
 
 def without_guard(folder: Path) -> None:
@@ -318,8 +227,10 @@ def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, results: Any) 
             torch.cuda.empty_cache()
 
 
-def run(wanted: list[Job], processes: int, seconds: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows of all jobs, and what went wrong."""
+def run(
+    wanted: list[Job], processes: int, seconds: float, tell: Callable[[Job, list[dict[str, Any]]], None] | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of all jobs, and what went wrong. `tell` gets those of each cell as soon as they are there."""
     context = multiprocessing.get_context("spawn")
     barrier, turn, results = context.Barrier(processes), context.Lock(), context.Queue()
     shares: list[list[Job]] = [[] for _ in range(processes)]
@@ -331,23 +242,28 @@ def run(wanted: list[Job], processes: int, seconds: float) -> tuple[list[dict[st
     with tempfile.TemporaryDirectory() as folder:
         without_guard(Path(folder))
         workers = [context.Process(target=worker, args=(share, folder, barrier, turn, results)) for share in shares]
-        for process in workers:
-            process.start()
-        for number in range(len(wanted)):
-            try:
-                job, found, error = results.get(timeout=max(1.0, seconds - (time.perf_counter() - start)))
-            except Exception:
-                errors.append(f"out of time: {len(wanted) - number} of {len(wanted)} cells not measured")
-                break
-            rows += found
-            if error:
-                errors.append(f"{job}: {error}"[:500])
-            if number % 25 == 0:
-                print(f"[{number + 1}/{len(wanted)}] {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-        for process in workers:
-            process.join(timeout=5)
-            if process.is_alive():
-                process.terminate()
+        try:
+            for process in workers:
+                process.start()
+            for number in range(len(wanted)):
+                try:
+                    job, found, error = results.get(timeout=max(1.0, seconds - (time.perf_counter() - start)))
+                except queue.Empty:
+                    errors.append(f"out of time: {len(wanted) - number} of {len(wanted)} cells not measured")
+                    break
+                rows += found
+                if error:
+                    errors.append(f"{job}: {error}"[:500])
+                elif tell:
+                    tell(job, found)
+                if number % 25 == 0:
+                    seen = f"[{number + 1}/{len(wanted)}] {time.perf_counter() - start:.0f} s"
+                    print(seen, file=sys.stderr, flush=True)
+        finally:
+            for process in workers:
+                process.join(timeout=5)
+                if process.is_alive():
+                    process.terminate()
     return rows, errors
 
 
@@ -373,9 +289,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--judge", action="store_true", help="measure nothing: judge the rows that FOLDER has anew")
     args = parser.parse_args(argv)
     if args.judge:
-        head = json.loads((args.out / "targets_rows.json").read_text())
+        head = split.load(args.out / split.REST)
         rows = head.pop("rows")
-        judge(args.out, head, rows)
+        judge(args.out, {name: x for name, x in head.items() if name not in ("tables", "apart")}, rows)
         return 0
     if not torch.cuda.is_available():
         parser.error("the targets need a CUDA GPU and none is available")
@@ -385,10 +301,17 @@ def main(argv: list[str] | None = None) -> int:
         for job in jobs()
         if (sections is None or job.section in sections) and args.shape in (None, f"{job.shape[0]}x{job.shape[1]}")
     ]
+    lacking = {
+        name: why for name in sorted({n for job in wanted for n in job.implementations}) if (why := absent(name))
+    }
+    for name, why in lacking.items():
+        print(f"without {name}: {why}", file=sys.stderr)
+    wanted = [job.without(lacking) for job in wanted]
     rows, errors = run(wanted, args.jobs, args.seconds)
     rows += unmeasured(wanted, rows)
-    head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "errors": errors}
-    write({**head, "rows": rows}, args.out / "targets_rows.json")
+    head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "not_run": lacking}
+    head["errors"] = errors
+    write({**head, "rows": rows}, args.out / split.REST)
     for error in errors:
         print(error, file=sys.stderr)
     judge(args.out, head, rows)

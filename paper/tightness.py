@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 import rlscan
-from paper.bench import PAPER, results_folder, write
+from paper.bench import PAPER, results_folder
+from paper.keeping import write
 from paper.plots import COLOURS, MARKERS, save
 from paper.text import markdown
 from rlscan.engine.plan import remembered

@@ -10,7 +10,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run from the checkout, not installed
 
-from paper import baselines, bench, render
+from paper import baselines, bench, keeping, libraries, render, tables
+from paper.cuda_rows import CUDA_ROWS
 from paper.gate import Expected, check, expect
 
 CASES = [
@@ -123,13 +124,12 @@ def test_gate_refuses_what_is_wrong(
     wrong: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = {"title": "t", "label": "l", "device": "cpu", "shapes": [[4, 16]], "estimators": ["gae"],
-             "implementations": ["loop", "wrong"]}  # fmt: skip
-    monkeypatch.setattr(bench, "tables", lambda: {"tiny": block})
+             "implementations": ["loop", "wrong"], "protocol": bench.QUICK}  # fmt: skip
+    monkeypatch.setattr(tables, "tables", lambda: {"tiny": block})
     monkeypatch.setitem(bench.IMPLEMENTATIONS, "wrong", wrong)
-    out = tmp_path / "tiny.json"
-    assert bench.main(["--table", "tiny", "--quick", "--out", str(out)]) == 1
+    assert tables.main(["--table", "tiny", "--out", str(tmp_path)]) == 1
     assert "failed the gate" in capsys.readouterr().err
-    rows = json.loads(out.read_text())["rows"]
+    rows = json.loads((tmp_path / "tiny.json").read_text())["rows"]
     assert len(rows) == 4
     for row in rows:
         right = row["implementation"] == "loop"
@@ -158,10 +158,9 @@ def test_runner_follows_the_protocol_and_says_where_it_ran(tmp_path: Path, monke
     monkeypatch.setenv("RLSCAN_COMMIT", "abc123-dirty")
     block = {"title": "t", "label": "l", "device": "cpu", "shapes": [[4, 16]], "estimators": ["gae", "prefix_sum"],
              "implementations": ["rlscan", "loop"], "protocol": {"iterations_per_trial": 3, "trials": 4}}  # fmt: skip
-    monkeypatch.setattr(bench, "tables", lambda: {"tiny": block})
-    out = tmp_path / "tiny.json"
-    assert bench.main(["--table", "tiny", "--out", str(out), "--seed", "3"]) == 0
-    result = json.loads(out.read_text())
+    monkeypatch.setattr(tables, "tables", lambda: {"tiny": block})
+    assert tables.main(["--table", "tiny", "--out", str(tmp_path), "--seed", "3"]) == 0
+    result = json.loads((tmp_path / "tiny.json").read_text())
     assert (result["commit"], result["dirty"], result["seed"]) == ("abc123", True, 3)
     assert result["protocol"]["gamma"] == 0.99
     assert result["versions"]["torch"] == torch.__version__
@@ -172,10 +171,13 @@ def test_runner_follows_the_protocol_and_says_where_it_ran(tmp_path: Path, monke
 
 
 def test_every_table_names_what_exists() -> None:
+    known = {*bench.IMPLEMENTATIONS, *libraries.CALLS, *CUDA_ROWS, *libraries.PUFFERLIB}
     for name, block in bench.tables().items():
-        assert set(block["estimators"]) <= set(baselines.ESTIMATORS), name
-        assert set(block["implementations"]) <= set(bench.IMPLEMENTATIONS), name
+        assert block["title"]
+        assert set(block.get("estimators", [])) <= set(baselines.ESTIMATORS), name
+        assert set(block.get("implementations", [])) <= known, name
         assert block.get("original", "table3") in bench.original(), name
+        assert tables.Request(name, "cpu", 0).runner in {*tables.RUNNERS, "end_to_end"}, name
 
 
 # The renderer
@@ -199,7 +201,7 @@ def synthetic(tmp_path: Path, ours: float = 10.0, wrong: str = "") -> None:
         "commit": "0123456789abcdef", "dirty": False, "seed": 7, "date": "2026-01-01", "empty_call_us": 1.0,
         "protocol": bench.original()["protocol"], "rows": rows,
     }  # fmt: skip
-    bench.write(result, tmp_path / "paper" / "results" / "test-gpu" / "table3.json")
+    keeping.write(result, tmp_path / "paper" / "results" / "test-gpu" / "table3.json")
 
 
 def row_of(text: str, estimator: str) -> list[str]:

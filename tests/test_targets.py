@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run fr
 
 import synthetic_targets as synthetic
 
-from paper import targets
+from paper import jobs, split, targets
 from paper.bench import PAPER
 from paper.gate import Verdict
 from paper.verdicts import RUNS, evaluate, label
@@ -159,7 +159,7 @@ def test_what_cannot_be_captured_leaves_the_other_times(monkeypatch: pytest.Monk
     def fails(**_: Any) -> float:
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(targets, "rollout", partial(rollout_on_cpu, targets.rollout))
+    monkeypatch.setattr(jobs, "rollout", partial(rollout_on_cpu, jobs.rollout))
     monkeypatch.setattr(targets, "device_samples", samples)
     monkeypatch.setattr(targets, "time_side_by_side", lambda functions, *_: {name: [[5.0]] for name in functions})
     job = targets.Job("grid", "gae", (4, 8), ("rlscan", "doubling"), ("full", "device"))
@@ -190,5 +190,5 @@ def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest
 
 def test_committed_verdicts_are_those_of_the_committed_rows() -> None:
     for path in PAPER.glob("results/*/targets.json"):
-        rows = json.loads(path.with_name("targets_rows.json").read_text())["rows"]
+        rows = split.load(path.with_name(split.REST))["rows"]
         assert json.loads(path.read_text())["targets"] == evaluate(rows), path

@@ -1,0 +1,61 @@
+"""From the rows of paper/targets.py to the raw file of each table that they are of.
+
+A row is in one file: what no table has stays in targets_rows.json, which names the others. `load` puts them together.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from paper.bench import tables
+from paper.jobs import judged_tables
+from paper.keeping import partial, write
+
+Row = dict[str, Any]
+REST = "targets_rows.json"
+APART = ("commit", "date")  # what tells one run from another
+
+
+def of_table(name: str, row: Row) -> bool:
+    block = tables()[name]
+    return row["section"] == block["section"] and row["estimator"] in block["estimators"]
+
+
+def load(path: Path) -> Row:
+    """targets_rows.json with the rows of the tables that it names; `apart` are those of another run."""
+    result: Row = json.loads(path.read_text())
+    result["apart"] = {}
+    for name in result.get("tables", []):
+        table = json.loads(path.with_name(name).read_text())
+        result["rows"] = [*result["rows"], *({**row, "file": name} for row in table["rows"])]
+        if any(table[field] != result[field] for field in APART):
+            result["apart"][name] = {field: table[field] for field in APART}
+    return result
+
+
+def files(rows: Path, out: Path) -> dict[Path, Row]:
+    """What the split writes, by path; nothing for a table of which there is no row."""
+    result: Row = json.loads(rows.read_text())
+    head = {name: x for name, x in result.items() if name not in ("rows", "tables")}
+    left, found = result["rows"], {}
+    named = list(result.get("tables", []))
+    for name in judged_tables():
+        own = [row for row in left if of_table(name, row)]
+        if not own:
+            continue
+        left = [row for row in left if not of_table(name, row)]
+        block = {"table": name, "label": tables()[name]["label"], "measured_by": "python -m paper.targets"}
+        found[out / f"{name}.json"] = {**block, **head, "not_run": {}, "rows": own}
+        named += [] if f"{name}.json" in named else [f"{name}.json"]
+    found[out / REST] = {**head, "tables": named, "rows": left}
+    return found
+
+
+def main(rows: Path, out: Path) -> int:
+    for path, result in files(rows, out).items():
+        write(result, path)
+        partial(path).unlink(missing_ok=True)  # of an older run
+        print(f"{path}: {len(result['rows'])} rows")
+    return 0
