@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from paper import claims, performance, plots, render
+from paper import claims, performance, plots, render, table_pages, table_plots
 from paper.bench import PAPER, tables
 from paper.latex_numbers import GPU, macros, read
 from paper.performance import Run
@@ -29,19 +29,22 @@ MADE_BY = "% Made by `python -m paper.render` from paper/results. Not to be edit
 WANTED = {
     "cpu/certificate.json": "verification on a CPU",
     "cpu/table3_cpu.json": "the portable path",
+    "cpu/libraries_cpu.json": "JAX and TorchRL beside it",
     "cpu/tightness.json": "how tight the bound is",
     "cpu/learning.json": "PPO that learns, small",
     "h200/certificate.json": "verification of compiled kernels",
     "h200/memcheck.txt": "memory checker",
     "h200/table3.json": "Table 3",
+    "h200/libraries.json": "Table 3, further columns: JAX and TorchRL",
     "h200/table4.json": "Table 4",
     "h200/table5.json": "Table 5, end to end",
     "h200/table6.json": "Table 6",
     "h200/figure1.json": "Figure 1, launch and device",
-    "h200/pufferlib.json": "Figures 2 and 3, PufferLib itself",
+    "h200/pufferlib.json": "Figures 2 and 3, one thread a row and PufferLib",
     "h200/retrace_long.json": "Retrace over long windows",
+    "h200/accesses.json": "memory accesses, counted by the profiler",
     "h200/targets.json": "speed targets",
-    "h200/targets_rows.json": "their cells: shapes of Tables 4 and 6, of Figures 2 and 3, long Retrace",
+    "h200/targets_rows.json": "their cells that no table has",
     "h200/tiles.json": "the sweep behind the tiles",
     "h200/tightness.json": "how tight the bound is",
     "h200/learning.json": "PPO that learns",
@@ -54,7 +57,12 @@ PLACES = {
     "mutants": ("Mutants of the shipped source", ("mutants",)),
     "tightness": ("Share of the bound that is used", ("tightness",)),
     "peers": ("Other libraries, checked", ("peers",)),
+    **{name: (tables()[name]["title"], (name,)) for name in ("libraries", *table_pages.BODIES)},
 }
+# of these the manuscript shows what is not folded, and the same cells are not shown twice
+UNFOLDED = ("libraries", *table_pages.BODIES)
+TWICE = ("Full call", "One CUDA thread a row", "Retrace over long windows")
+FIGURES = ("roofline",)
 
 
 def claims_table(root: Path) -> str:
@@ -89,7 +97,13 @@ def ratio_tables(name: str, results: list[dict[str, Any]]) -> str:
 
 def theirs(title: str) -> str:
     """ "Table 3" is the original's, and not the manuscript's own."""
-    return re.sub(r"^Table (\d+)", r"After the original's Table \1", title)
+    return re.sub(r"^(Table|Figures?) (\d)", r"After the original's \1 \2", title)
+
+
+def unfolded(page: str) -> str:
+    """Without what it folds away, and with the original's tables and figures called so."""
+    text = re.sub(r"<details>.*?</details>\n*", "", page, flags=re.DOTALL)
+    return re.sub(r"\b(Tables?|Figures?) (\d)", r"the original's \1 \2", text)
 
 
 def is_ratios(result: dict[str, Any]) -> bool:
@@ -127,6 +141,8 @@ def slug(title: str) -> str:
 def sections(run: Run | None) -> Iterator[tuple[str, str]]:
     """The tables of the page of speed targets, a file a section; those that it folds away are in the repository."""
     for title, (section, body) in SECTIONS.items():
+        if title in TWICE:
+            continue
         name = slug(title)
         cells = run.cells.where(section=section) if run and section else run.cells if run else Cells([])
         cells = Cells(sorted(cells.rows, key=lambda row: (row["num_envs"], row["seq_len"], row["actions"])))
@@ -165,21 +181,27 @@ def documents(root: Path) -> dict[Path, str]:
     files |= sections(run)
     device = run.head["device"]["name"] if run else ""
     for name, title in plots.TITLES.items():
+        if name not in FIGURES:
+            continue
         files[f"figure_{name}"] = figure(
             name, f"{plots.file_name(GPU, name)}.png", f"{title}, {device}" if device else title, root
         )
+    for plot in table_plots.PLOTS:
+        files[f"figure_{plot.stem}"] = figure(plot.stem, f"{plot.file(GPU)}.png", theirs(plot.title), root)
     rendered = sorted((root / "paper" / "rendered").glob("*.md"))
     pages = {path.stem: re.sub(r"\A# .*\n", "", path.read_text()) for path in rendered}  # the section has a title
     plotted = [path.stem for path in sorted((root / "paper" / "rendered").glob("*.png"))]
     for name, (title, stems) in PLACES.items():
         parts, label = [], f"tab:{name}"
         for page in belonging(pages, stems):
-            parts.append(from_markdown(pages[page], title, label))
+            text = unfolded(pages[page]) if name in UNFOLDED else pages[page]
+            parts.append(from_markdown(text, theirs(title), label))
             label = label if label not in "".join(parts) else ""
-        parts += [absent(title, label)] * bool(label)
+        parts += [absent(inline(theirs(title)), label)] * bool(label)
         parts += [
             figure(stem, f"{stem}.png", f"{title} ({stem.replace('_', ' ')})", root)
             for stem in belonging(plotted, stems)
+            if name not in UNFOLDED
         ]
         files[name] = "\n\n".join(parts)
     more = [n for n in tables() if n not in files and n in results and all(map(is_ratios, results[n]))]
@@ -188,6 +210,7 @@ def documents(root: Path) -> dict[Path, str]:
     rest = [name for name in pages if name not in (*more, "claims", *files, *belonging(pages, placed))]
     parts += [from_markdown(pages[name], inline(name)) for name in rest]
     shown = [plots.file_name(GPU, name) for name in plots.TITLES] + belonging(plotted, placed)
+    shown += [plot.file(GPU) for plot in table_plots.PLOTS]
     parts += [figure(stem, f"{stem}.png", stem.replace("_", " "), root) for stem in plotted if stem not in shown]
     files["more"] = "\n\n".join(parts) or "None.\n"
     files["numbers"] = macros(root, run)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paper import plots
+from paper import plots, split
 from paper.bench import PAPER, original
-from paper.speed_tables import RIVALS, SECTIONS, by, folded
+from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
 from paper.text import PEER_GPU, markdown, number
-from paper.verdicts import CELL, HEADLINE, LARGE, Cells, label
+from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, Cells, label
 
 SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
 METRICS = {"full": "full call", "device": "device", "host": "host"}
@@ -54,9 +54,10 @@ def load(root: Path) -> list[Run]:
     for path in sorted(root.glob("paper/results/*/targets.json")):
         other = path.with_name("targets_rows.json")
         if other.exists():
-            head, measured = json.loads(path.read_text()), json.loads(other.read_text())
+            head, measured = json.loads(path.read_text()), split.load(other)
             if head["date"] != measured["date"]:
                 raise SystemExit(f"{path} and {other.name} beside it are of different runs")
+            head["tables"], head["apart"] = measured.get("tables", []), measured["apart"]
             runs.append(Run(path.parent.name, head, head.pop("targets"), Cells(measured["rows"])))
     return runs
 
@@ -108,6 +109,7 @@ def targets_table(run: Run) -> str:
 def comparisons(cells: Cells) -> Iterator[tuple[list[str], float]]:
     """Every time of rlscan beside one of another implementation: the words of a row, and the ratio."""
     for section, rivals in RIVALS.items():
+        rivals = (*rivals, *PEERS.get(section, ()))
         for (metric, *key), group in cells.where(section=section).groups("metric", *CELL):
             for rival in rivals if metric != "none" else ():
                 ours, theirs = group.us("rlscan"), group.us(rival)
@@ -130,8 +132,13 @@ def page(runs: list[Run]) -> str:
     parts = ["# Performance", f"No number on this page is typed: {source}"]
     for run in runs:
         folder = f"results/{run.folder}"
-        raw = f"[targets.json]({folder}/targets.json), [raw samples]({folder}/targets_rows.json)"
-        parts += [f"## {run.head['device']['name']}", f"{provenance(run.head)}\n- Data: {raw}."]
+        names = ["targets.json", *run.head["tables"], ROWS]
+        raw = ", ".join(f"[{name}]({folder}/{name})" for name in names)
+        apart = [
+            f"\n- [{name}]({folder}/{name}) was measured apart, at commit {at['commit'][:12]}, {at['date']}."
+            for name, at in run.head["apart"].items()
+        ]
+        parts += [f"## {run.head['device']['name']}", f"{provenance(run.head)}\n- Data: {raw}.{''.join(apart)}"]
         parts += ["### Targets", targets_table(run), "### Where rlscan is slower", slower(run)]
         for title, (section, body) in SECTIONS.items():
             cells = run.cells.where(section=section) if section else run.cells

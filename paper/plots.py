@@ -125,15 +125,22 @@ def render(folder: str, device: str, cells: Cells, root: Path, write: bool) -> l
     """The files that do not show the measured points; with `write`, drawn anew."""
     stale = []
     for name, (points_of, draw, size) in PLOTS.items():
-        points = points_of(cells)
-        text = json.dumps([device, TITLES[name], points])
-        digest = f"points {hashlib.sha256(text.encode()).hexdigest()}"
-        paths = [root / "paper" / "rendered" / f"{file_name(folder, name)}.{suffix}" for suffix in ("svg", "png")]
-        old = [path for path in paths if not path.exists() or digest.encode() not in path.read_bytes()]
-        stale += old
-        if old and write:
-            paths[0].parent.mkdir(parents=True, exist_ok=True)
-            save(paths, digest, f"{TITLES[name]}, {device}", lambda figure, d=draw, p=points: d(figure, p), size)  # type: ignore[misc]
+        title = f"{TITLES[name]}, {device}"
+        stale += refresh(file_name(folder, name), title, points_of(cells), draw, size, root, write)
+    return stale
+
+
+def refresh(
+    stem: str, title: str, points: Points, draw: Callable[[Any, Points], None], size: tuple[float, float], root: Path,
+    write: bool,
+) -> list[Path]:  # fmt: skip
+    """The files of one plot that do not show these points; with `write`, drawn anew."""
+    digest = f"points {hashlib.sha256(json.dumps([title, points]).encode()).hexdigest()}"
+    paths = [root / "paper" / "rendered" / f"{stem}.{suffix}" for suffix in ("svg", "png")]
+    stale = [path for path in paths if not path.exists() or digest.encode() not in path.read_bytes()]
+    if stale and write:
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        save(paths, digest, title, lambda figure: draw(figure, points), size)
     return stale
 
 

@@ -1,7 +1,7 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`; paper/rendered/mutants.md; then the pages of paper/performance.py and
+and `<!-- <table>:end -->`; paper/rendered/mutants.md; then the pages of paper/performance.py, paper/table_pages.py and
 paper/end_to_end_page.py; then what the manuscript says of results, by paper/latex.py. With `--check` nothing is written
 and what is stale fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
 """
@@ -14,15 +14,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paper import end_to_end_page, performance
+from paper import end_to_end_page, performance, table_pages
 from paper.bench import PAPER, best, original, tables
 from paper.mutants import report as mutants
 from paper.text import PEER_GPU, made, markdown, number, pair
 
+RUNNERS = (None, "libraries")
 SCAN = "doubling"  # the baseline that the paper compares with
 
 Shape = tuple[int, int]
 Result = dict[str, Any]
+# tables of ratios at a few shapes; those of other runners have pages of their own
+NAMES = tuple(name for name, block in tables().items() if "section" not in block and block.get("runner") in RUNNERS)
 
 
 class Cell:
@@ -112,6 +115,7 @@ def provenance(result: Result) -> str:
         f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
         f"{protocol['estimator']}; {protocol['timer']} (an empty call reads {number(result['empty_call_us'])} µs). "
         f"Gate: {protocol['correctness_gate']}."
+        + "".join(f" Without {name}: {reason}." for name, reason in result.get("not_run", {}).items())
     )
 
 
@@ -152,7 +156,7 @@ def page(name: str, results: list[Result]) -> str:
 def excerpt(name: str, results: list[Result]) -> str:
     """What README.md shows of a table."""
     if not results:
-        return f"Not measured yet: `python -m paper.bench --table {name}`."
+        return f"Not measured yet: `rlscan reproduce --table {name}`."
     parts = []
     for result in results:
         for num_envs, seq_len in shapes(result):
@@ -164,7 +168,7 @@ def excerpt(name: str, results: list[Result]) -> str:
 
 def render_readme(text: str, results: dict[str, list[Result]]) -> str:
     """README.md with what stands between a table's markers replaced."""
-    for name in tables():
+    for name in NAMES:
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
         before, found_begin, rest = text.partition(begin)
         _, found_end, behind = rest.partition(end)
@@ -178,7 +182,7 @@ def load(root: Path) -> dict[str, list[Result]]:
     results: dict[str, list[Result]] = {}
     for path in sorted(root.glob("paper/results/*/*.json")):
         result = json.loads(path.read_text())
-        if isinstance(result, dict) and result.get("table") in tables():
+        if isinstance(result, dict) and result.get("table") in NAMES:
             results.setdefault(result["table"], []).append(result)
     return results
 
@@ -207,7 +211,7 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     flags = ["--check"] if args.check else []
-    pages_are_stale = [pages.main(flags, root) for pages in (performance, end_to_end_page, latex)]
+    pages_are_stale = [pages.main(flags, root) for pages in (performance, table_pages, end_to_end_page, latex)]
     return 1 if (args.check and stale) or any(pages_are_stale) else 0
 
 

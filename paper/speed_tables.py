@@ -17,6 +17,7 @@ RIVALS = {
     "retrace_long": ("doubling",),
     "host": ("ordinary",),
 }
+PEERS = {"rows": ("pufferlib",)}  # compared with where they were there
 
 Of = Callable[[Cells], float]
 
@@ -36,21 +37,24 @@ def folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def grid_of(cells: Cells, of: Of, slow_below: float = -math.inf, paper: bool = False) -> str:
+def grid_of(
+    cells: Cells, of: Of, slow_below: float = -math.inf, paper: bool = False, names: Iterable[str] = ESTIMATORS
+) -> str:
     """Shapes down, estimators across."""
+    names = list(names)
     figures: dict[Any, dict[str, float]] = {}
     for row in original()["table4"] + original()["table6"]:
         figures.setdefault((row["num_envs"], row["seq_len"]), {}).update(row[PEER_GPU])
     body = []
     for shape, at in cells.groups("num_envs", "seq_len"):
         words = [by(shape)]
-        for name in ESTIMATORS:
+        for name in names:
             kinds = (False, True) if name in TRUNCATES and at.where(truncated=True).rows else (False,)
             cell = " / ".join(said(of(at.where(estimator=name, truncated=kind)), slow_below) for kind in kinds)
             peer = figures.get(shape, {}).get(name) if paper else None
             words.append(cell + (f" *{number(peer)}*" if peer else ""))
         body.append(words)
-    return markdown(["N × T", *(f"`{name}`" for name in ESTIMATORS)], body) if body else "Not measured."
+    return markdown(["N × T", *(f"`{name}`" for name in names)], body) if body else "Not measured."
 
 
 def over(other: str, metric: str) -> Of:
@@ -96,6 +100,7 @@ def rows(cells: Cells) -> list[str]:
     ]
     for metric, words, unit in (("full", "Full call", 1e3), ("device", "Device time", 1.0)):
         body, won = [], 0
+        pufferlib = any(row["us"] for row in cells.where(implementation="pufferlib", metric=metric).rows)
         for row in figures["rows"]:
             paper = row["full_call_ms" if metric == "full" else "device_us"]
             puffer, triton = (unit * paper[name] for name in ("pufferlib", "rl_triton"))
@@ -104,8 +109,12 @@ def rows(cells: Cells) -> list[str]:
             ratio = math.nan if any(map(math.isnan, times)) else min(times[1:]) / times[0]
             won += ratio > 1
             ours = [by((row["num_envs"], row["seq_len"])), *map(said, times), said(ratio, 1)]
+            if pufferlib:
+                theirs = at.us("pufferlib")
+                ours += [said(theirs), said(theirs / times[0], 1)]
             body.append([*ours, *(f"*{number(x)}*" for x in (triton, puffer, puffer / triton))])
         head = ["N × T", "rlscan µs", "CUDA plain µs", "CUDA prepared µs", "ratio"]
+        head += ["PufferLib itself µs", "ratio"] * pufferlib
         parts.append(f"{words}: rlscan is faster than either at {won} of {len(body)} shapes.")
         parts.append(markdown([*head, "*paper: rl-triton µs*", "*PufferLib µs*", "*ratio*"], body))
     return parts

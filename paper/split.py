@@ -12,9 +12,9 @@ from typing import Any
 from paper.bench import tables
 from paper.jobs import judged_tables
 from paper.keeping import partial, write
+from paper.verdicts import ROWS
 
 Row = dict[str, Any]
-REST = "targets_rows.json"
 APART = ("commit", "date")  # what tells one run from another
 
 
@@ -47,15 +47,18 @@ def files(rows: Path, out: Path) -> dict[Path, Row]:
             continue
         left = [row for row in left if not of_table(name, row)]
         block = {"table": name, "label": tables()[name]["label"], "measured_by": "python -m paper.targets"}
-        found[out / f"{name}.json"] = {**block, **head, "not_run": {}, "rows": own}
+        found[out / f"{name}.json"] = {**block, "not_run": {}, **head, "rows": own}
         named += [] if f"{name}.json" in named else [f"{name}.json"]
-    found[out / REST] = {**head, "tables": named, "rows": left}
+    found[out / ROWS] = {**head, "tables": named, "rows": left}
     return found
 
 
 def main(rows: Path, out: Path) -> int:
+    """Writes the files, and judges the targets anew, since they name the files of their rows."""
+    from paper.targets import main as targets  # it needs Triton
+
     for path, result in files(rows, out).items():
         write(result, path)
         partial(path).unlink(missing_ok=True)  # of an older run
         print(f"{path}: {len(result['rows'])} rows")
-    return 0
+    return targets(["--out", str(out), "--judge"])

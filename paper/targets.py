@@ -33,7 +33,7 @@ from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
 from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_samples, rotation, stream_samples
-from paper.verdicts import evaluate
+from paper.verdicts import ROWS, evaluate
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
@@ -289,7 +289,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--judge", action="store_true", help="measure nothing: judge the rows that FOLDER has anew")
     args = parser.parse_args(argv)
     if args.judge:
-        head = split.load(args.out / split.REST)
+        head = split.load(args.out / ROWS)
         rows = head.pop("rows")
         judge(args.out, {name: x for name, x in head.items() if name not in ("tables", "apart")}, rows)
         return 0
@@ -311,7 +311,7 @@ def main(argv: list[str] | None = None) -> int:
     rows += unmeasured(wanted, rows)
     head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "not_run": lacking}
     head["errors"] = errors
-    write({**head, "rows": rows}, args.out / split.REST)
+    write({**head, "rows": rows}, args.out / ROWS)
     for error in errors:
         print(error, file=sys.stderr)
     judge(args.out, head, rows)

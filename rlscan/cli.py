@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "with --json FILE.json, a page FILE.md beside it",
     )
     make.set_defaults(deep=False)
-    make.add_argument("--table", default=None, help="only this table of paper/tables.toml")
+    make.add_argument("--table", default=None, help="only this one of paper/tables.toml, as 4, table4 or figure1")
+    make.add_argument("--again", action="store_true", help="measure anew what this very code has measured here")
     commands.add_parser("doctor", help="what is installed, which path a call takes, and why")
     options = parser.parse_args(arguments)
     try:
@@ -147,14 +148,18 @@ def reproduce(options: argparse.Namespace) -> int:
     """Nothing is measured that was not verified on this machine first."""
     if not (ROOT / "paper" / "tables.toml").is_file():
         raise UsageError("reproduce needs a checkout of the repository: paper/tables.toml is not beside the package")
+    sys.path.insert(0, str(ROOT))
+    from paper import reproduce as paper_reproduce
+
+    try:
+        paper_reproduce.chosen(options.table, options.device)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     code = verify(options)
     if code:
         print("rlscan: the verification failed, so nothing is measured", file=sys.stderr)
         return code
-    sys.path.insert(0, str(ROOT))
-    from paper import reproduce as paper_reproduce
-
-    return int(paper_reproduce.main(device=options.device, table=options.table, seed=options.seed))
+    return int(paper_reproduce.main(device=options.device, table=options.table, seed=options.seed, again=options.again))
 
 
 def doctor() -> int:

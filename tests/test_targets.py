@@ -16,7 +16,7 @@ import synthetic_targets as synthetic
 from paper import jobs, split, targets
 from paper.bench import PAPER
 from paper.gate import Verdict
-from paper.verdicts import RUNS, evaluate, label
+from paper.verdicts import ROWS, RUNS, evaluate, label
 
 Rows = list[dict[str, Any]]
 SLOW_IS_LARGE = ("time_major", "host", "half", "guard", "long_131072")
@@ -190,5 +190,5 @@ def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest
 
 def test_committed_verdicts_are_those_of_the_committed_rows() -> None:
     for path in PAPER.glob("results/*/targets.json"):
-        rows = split.load(path.with_name(split.REST))["rows"]
+        rows = split.load(path.with_name(ROWS))["rows"]
         assert json.loads(path.read_text())["targets"] == evaluate(rows), path
