@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paper.bench import original
-from paper.targets import Job, jobs
+from paper.jobs import Job, jobs
 
 BYTES = {"gae": 17, "vtrace": 21, "retrace": 49, "td_lambda": 13, "discounted_returns": 9, "eligibility_traces": 9,
          "prefix_sum": 9}  # fmt: skip
@@ -46,7 +46,8 @@ def full_us(job: Job, implementation: str, moved: int) -> float:
 
 
 def cell(job: Job) -> Iterator[dict[str, Any]]:
-    """What one job would give."""
+    """What one job would give, where PufferLib is not installed."""
+    job = job.without(["pufferlib"])
     width = 2 if job.dtype == "bfloat16" else 4
     a_step = BYTES[job.estimator] + 8 * (job.actions - 4) * (job.estimator == "retrace") + 5 * job.truncated
     moved = math.prod(job.shape) * a_step * width // 4

@@ -1,6 +1,7 @@
 """The rows of the speed targets in the files of the tables: each row once, and together they are all."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,19 @@ from paper.verdicts import ROWS, evaluate
 JUDGED = ("table4", "table6", "pufferlib", "retrace_long")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a run, split."""
-    rows = synthetic.rows()
-    synthetic.write(tmp_path, rows, evaluate(rows))
-    found = tmp_path / "paper" / "results" / "test-gpu"
-    assert tables.main(["--from", str(found / ROWS)]) == 0
-    capsys.readouterr()
-    return found
+    root = tmp_path_factory.mktemp("split")
+    synthetic.write(root, synthetic.rows(), {})
+    assert tables.main(["--from", str(root / "paper" / "results" / "test-gpu" / ROWS)]) == 0
+    return root
+
+
+@pytest.fixture
+def folder(once: Path, tmp_path: Path) -> Path:
+    shutil.copytree(once / "paper", tmp_path / "paper")
+    return tmp_path / "paper" / "results" / "test-gpu"
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -75,13 +80,15 @@ def test_together_they_are_what_they_were(folder: Path) -> None:
     assert found["guard"]["rows"] == [ROWS]
 
 
-def test_splitting_again_changes_nothing(folder: Path) -> None:
+def test_splitting_again_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "main", lambda argv: 0)  # the verdicts are another test's
     before = {path.name: path.read_text() for path in folder.iterdir()}
     assert tables.main(["--from", str(folder / ROWS)]) == 0
     assert {path.name: path.read_text() for path in folder.iterdir()} == before
 
 
-def test_a_new_run_replaces_the_older_tables(folder: Path, tmp_path: Path) -> None:
+def test_a_new_run_replaces_the_older_tables(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "main", lambda argv: 0)
     new = [row for row in synthetic.rows() if row["section"] in ("grid", "guard")]
     path = tmp_path / "new" / ROWS
     keeping.write({**synthetic.HEAD, "date": "2026-02-02", "rows": new}, path)
