@@ -163,7 +163,16 @@ def count(seed: int) -> tuple[list[Row], Row]:
         log, told = Path(folder) / "ncu.csv", Path(folder) / "calls.json"
         # the clocks stay as they are: counts do not depend on them
         options = ["--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
-        options += ["--profile-from-start", "off", "--metrics", ",".join(metrics.values()), "--log-file", str(log)]
+        options += [
+            "--profile-from-start",
+            "off",
+            "--target-processes",
+            "application-only",
+            "--metrics",
+            ",".join(metrics.values()),
+            "--log-file",
+            str(log),
+        ]
         program = [sys.executable, "-m", "paper.accesses", "--launch", str(told), "--seed", str(seed)]
         ran = ncu(*options, *program)
         said = log.read_text().splitlines(keepends=True) if log.exists() else []
