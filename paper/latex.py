@@ -103,7 +103,8 @@ def theirs(title: str) -> str:
 def unfolded(page: str) -> str:
     """Without what it folds away, and with the original's tables and figures called so."""
     text = re.sub(r"<details>.*?</details>\n*", "", page, flags=re.DOTALL)
-    return re.sub(r"\b(Tables?|Figures?) (\d)", r"the original's \1 \2", text)
+    text = re.sub(r"^(Tables?|Figures?) (\d)", r"The original's \1 \2", text, flags=re.MULTILINE)
+    return re.sub(r"(?<!original's )\b(Tables?|Figures?) (\d)", r"the original's \1 \2", text)
 
 
 def is_ratios(result: dict[str, Any]) -> bool:

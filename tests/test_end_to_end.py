@@ -13,7 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run from the checkout, not installed
 pytest.importorskip("matplotlib", reason="NOT RUN: matplotlib is not installed")
 
-from paper import bench, end_to_end, end_to_end_page, learning, learning_page, render
+from paper import bench, end_to_end, end_to_end_page, keeping, learning, learning_page, render
 from paper.timing import laps
 from rlscan.engine import forced
 
@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 def checkout(root: Path, results: dict[str, Result]) -> Path:
     for part, result in results.items():
-        bench.write(result, root / "paper" / "results" / "test-gpu" / f"{end_to_end_page.PAGES[part][0]}.json")
+        keeping.write(result, root / "paper" / "results" / "test-gpu" / f"{end_to_end_page.PAGES[part][0]}.json")
     return root
 
 
