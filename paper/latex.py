@@ -205,9 +205,10 @@ def documents(root: Path) -> dict[Path, str]:
             if name not in UNFOLDED
         ]
         files[name] = "\n\n".join(parts)
-    more = [n for n in tables() if n not in files and n in results and all(map(is_ratios, results[n]))]
-    parts = [ratio_tables(name, results[name]) for name in more]
     placed = [stem for _, stems in PLACES.values() for stem in stems]
+    unplaced = [name for name in tables() if name not in files and name not in belonging(tables(), placed)]
+    more = [name for name in unplaced if name in results and all(map(is_ratios, results[name]))]
+    parts = [ratio_tables(name, results[name]) for name in more]
     rest = [name for name in pages if name not in (*more, "claims", *files, *belonging(pages, placed))]
     parts += [from_markdown(pages[name], inline(name)) for name in rest]
     shown = [plots.file_name(GPU, name) for name in plots.TITLES] + belonging(plotted, placed)

@@ -181,18 +181,22 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
     return rows
 
 
+def blank(job: Job, reason: str) -> list[dict[str, Any]]:
+    """The rows of a cell that has no time."""
+    blank = {"bytes": None, "us": None, "samples_us": [], "gate": {"passed": False, "error": reason}}
+    return [
+        {**job.key, "implementation": implementation, "metric": metric, **blank}
+        for metric in job.metrics
+        for implementation in job.implementations
+    ]
+
+
 def unmeasured(wanted: list[Job], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without a time for the cells that have none at all, so that a target does not overlook them."""
     names = (*KEY, "num_envs", "seq_len")
     found = {tuple(row[name] for name in names) for row in rows}
-    blank = {"bytes": None, "us": None, "samples_us": [], "gate": {"passed": False, "error": "not measured"}}
-    return [
-        {**job.key, "implementation": implementation, "metric": metric, **blank}
-        for job in wanted
-        if tuple(job.key.values()) not in found
-        for metric in job.metrics
-        for implementation in job.implementations
-    ]
+    left = [job for job in wanted if tuple(job.key.values()) not in found]
+    return [row for job in left for row in blank(job, "not measured")]
 
 
 def without_guard(folder: Path) -> None:
@@ -254,8 +258,8 @@ def run(
                 rows += found
                 if error:
                     errors.append(f"{job}: {error}"[:500])
-                elif tell:
-                    tell(job, found)
+                if tell:
+                    tell(job, blank(job, error[:300]) if error else found)
                 if number % 25 == 0:
                     seen = f"[{number + 1}/{len(wanted)}] {time.perf_counter() - start:.0f} s"
                     print(seen, file=sys.stderr, flush=True)

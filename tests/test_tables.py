@@ -157,6 +157,23 @@ def test_an_older_result_stays_until_the_new_one_is_whole(
     assert (tmp_path / "tiny.json").read_text() == old
 
 
+def test_a_cell_that_fails_is_a_row_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(wanted: list[jobs.Job], processes: int, seconds: float, tell: Any) -> Any:
+        for job in wanted:
+            tell(job, targets.blank(job, "out of memory") if job.shape[1] == 65536 else list(synthetic.cell(job)))
+        return [], ["out of memory"]
+
+    monkeypatch.setattr(targets, "run", run)
+    monkeypatch.setattr(tables, "head_of", lambda request: {**synthetic.HEAD, "table": request.name, "not_run": {}})
+    assert tables.measure(tables.Request("retrace_long", "cuda", 0), tmp_path / "retrace_long.json") == 1
+    result = json.loads((tmp_path / "retrace_long.json").read_text())
+    failed = [row for row in result["rows"] if row["us"] is None]
+    assert {(row["seq_len"], row["gate"]["error"]) for row in failed} == {(65536, "out of memory")}
+    assert "[16/16]" in capsys.readouterr().err
+
+
 def test_a_section_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[list[jobs.Job]] = []
 
