@@ -57,10 +57,10 @@ PLACES = {
     "mutants": ("Mutants of the shipped source", ("mutants",)),
     "tightness": ("Share of the bound that is used", ("tightness",)),
     "peers": ("Other libraries, checked", ("peers",)),
-    **{name: (tables()[name]["title"], (name,)) for name in ("libraries", *table_pages.BODIES)},
+    **{name: (tables()[name]["title"], (name,)) for name in table_pages.BODIES},
 }
 # of these the manuscript shows what is not folded, and the same cells are not shown twice
-UNFOLDED = ("libraries", *table_pages.BODIES)
+UNFOLDED = tuple(table_pages.BODIES)
 TWICE = ("Full call", "One CUDA thread a row", "Retrace over long windows")
 FIGURES = ("roofline",)
 
@@ -178,7 +178,7 @@ def documents(root: Path) -> dict[Path, str]:
     run = next((run for run in performance.load(root) if run.folder == GPU), None)
     results = render.load(root)
     files = {"claims": claims_table(root), "inventory": inventory(root)}
-    files |= {name: ratio_tables(name, results.get(name, [])) for name in ("table3", "table3_cpu")}
+    files |= {name: ratio_tables(name, results.get(name, [])) for name in render.NAMES}
     files |= sections(run)
     device = run.head["device"]["name"] if run else ""
     for name, title in plots.TITLES.items():

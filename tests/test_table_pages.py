@@ -140,7 +140,7 @@ def test_pages_of_libraries_are_those_of_ratios(tmp_path: Path) -> None:
     keeping.write(found, tmp_path / "paper" / "results" / "test-gpu" / "libraries.json")
     render.main([], root=tmp_path)
     text = (tmp_path / "paper" / "rendered" / "libraries.md").read_text()
-    assert "slower than jax_scan, plain: 0.75" in text
+    assert "slower than jax_scan: 0.75 / 0.75" in text
     assert "Without torchrl: torchrl is not installed." in text
     assert "the wait for its result" in text
 
