@@ -107,7 +107,7 @@ def accesses(name: str, result: Result) -> Iterator[str]:
     yield (
         f"Bytes are sectors of {SECTOR} bytes that loads and stores ask for, over all kernels of the call. *Needed* is "
         "what the definition has to read and to write, each byte once. *Arrays* are moved bytes over those of one "
-        f"float32 array of the window. *The paper counts, by hand, {paper['fused']} accesses of GAE fused and "
+        f"float32 array of the window. *The paper gives {paper['fused']} accesses of GAE fused and "
         f"{paper['unfused']} unfused.* A spill is a register that goes through local memory."
     )
     body = []

@@ -65,7 +65,7 @@ def figure1(figure: Any, points: Points) -> None:
     axes.set_xticks(range(len(estimators)), labels=[name.replace("_", "\n") for name in estimators])
     axes.set(ylabel="full call, µs")
     axes.grid(axis="x", visible=False)
-    axes.legend(ncols=len(points))
+    figure.legend(loc="outside lower center", ncols=len(points))
 
 
 # Figures 2 and 3
