@@ -12,7 +12,6 @@ import importlib
 import json
 import multiprocessing
 import queue
-import shutil
 import sys
 import tempfile
 import time
@@ -33,6 +32,7 @@ from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
 from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_samples, rotation, stream_samples
+from paper.unguarded import without_guard
 from paper.verdicts import ROWS, evaluate
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
@@ -41,24 +41,6 @@ from rlscan.verify.environment import environment
 
 LOOP_PROTOCOL = {"warmup_calls": 0, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call
 DEADLINE = 1200.0
-
-
-# file, what guards there, and what stands there without a guard
-UNGUARDED = (
-    ("affine.py", "    return tl.where(beta == 0, alpha, alpha + beta * x)", "    return alpha + beta * x"),
-    ("affine.py", "    product = tl.where(product == 0, 1e-45, product)\n    reset", "    reset"),
-    ("affine.py", "tl.where(reset, 0.0, product)", "product"),
-    ("affine.py", "    return tl.where(least == 0, alpha, alpha + beta * x)", "    return alpha + beta * x"),
-    ("affine.py", "    product = tl.where(product == 0, 1e-45, product)\n    return", "    return"),
-    ("affine.py", "tl.minimum(least_a, least_b)", "least_b"),
-    ("affine.py", "tl.where(least == 0, 0.0, beta)", "beta"),
-    (
-        "engine/kernel.py",
-        "run_alpha, run_beta, run_least = tl.associative_scan(\n"
-        "                (run_alpha, run_beta, run_least), TIME_AXIS, join_spans\n            )",
-        "run_alpha, run_beta = tl.associative_scan((run_alpha, run_beta), TIME_AXIS, combine)",
-    ),
-)
 
 
 class Ready(NamedTuple):
@@ -197,16 +179,6 @@ def unmeasured(wanted: list[Job], rows: list[dict[str, Any]]) -> list[dict[str, 
     found = {tuple(row[name] for name in names) for row in rows}
     left = [job for job in wanted if tuple(job.key.values()) not in found]
     return [row for job in left for row in blank(job, "not measured")]
-
-
-def without_guard(folder: Path) -> None:
-    """A copy of the package whose ⊕ multiplies by zero instead of selecting, as `rlscan_unguarded`."""
-    copy = folder / "rlscan_unguarded"
-    shutil.copytree(Path(rlscan.__file__).parent, copy, ignore=shutil.ignore_patterns("verify", "__pycache__"))
-    for name, guarded, unguarded in UNGUARDED:
-        source = (copy / name).read_text()
-        assert source.count(guarded) == 1, guarded
-        (copy / name).write_text(source.replace(guarded, unguarded))
 
 
 def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, results: Any) -> None:
