@@ -18,6 +18,7 @@ from .strategies import ESTIMATORS
 EXHAUSTIVE_STEPS = {"portable": 5, "interpreter": 4, "triton": 5}
 # an example on the interpreter costs 0.2 s: there the count is this share of what was asked for
 INTERPRETER_SHARE = 8
+PORTABLE_SHARE = 5  # likewise on a GPU, where the portable path launches a kernel an operation
 FAULT_EXAMPLES = 500
 GPU_SETUPS = 12  # every kind of call is some compilations
 GPU_PARTS = 6  # jobs that a claim about compiled kernels is cut into: what one kernel after the other would take long
@@ -73,7 +74,8 @@ def paths(device: str) -> list[tuple[str, str]]:
 def jobs(device: str, count: int, seed: int) -> Iterator[Job]:
     for kind in FUZZED:
         for path, where in paths(device):
-            share = max(1, count // INTERPRETER_SHARE) if path == "interpreter" else count
+            slow = path == "portable" and device.startswith("cuda")
+            share = max(1, count // (INTERPRETER_SHARE if path == "interpreter" else PORTABLE_SHARE if slow else 1))
             parts = GPU_PARTS if path == "triton" and kind != "exhaustive" else 1
             for estimator in ESTIMATORS:
                 for part in range(parts):
