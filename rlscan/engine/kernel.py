@@ -580,7 +580,8 @@ def affine_scan_kernel(
             else:
                 results = results + OUTPUTS(entering[s + 1], entering[s], *operands)
 
-        for k in tl.static_range(len(outputs)):
+        # the last result first: it is made of the first, and Triton 3.6 mixes their layouts up the other way round
+        for k in tl.static_range(len(outputs) - 1, -1, -1):
             per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
             time_stride = strides[OUTPUT_GROUPS[k] * STRIDES + ROW_DIMS]
             positions = ()
