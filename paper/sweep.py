@@ -25,6 +25,7 @@ from paper.gate import as_tuple
 from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
+from rlscan.engine.plan import remembered
 from rlscan.verify.environment import environment
 
 
@@ -117,6 +118,13 @@ def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
         return getattr(rlscan, case.estimator)(**inputs)
 
 
+def chosen(case: Case, inputs: dict[str, Any]) -> Tile:
+    """The tile that the engine takes by itself."""
+    (plan,) = remembered(lambda: call(case, inputs, None))
+    tile: Tile = plan.launch.tile
+    return tile
+
+
 def compile_one(job: tuple[Case, Tile]) -> str:
     """In a process of its own: fills Triton's cache."""
     case, tile = job
@@ -135,7 +143,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
     tolerance = 1e-3 if case.dtype == "float32" else 2e-2
     wanted = as_tuple(call(case, sets[0], None))
     for tile in [None, *tiles]:
-        row: dict[str, Any] = {"tile": tile and list(vars(tile).values())}
+        row: dict[str, Any] = {"tile": list(vars(tile or chosen(case, sets[0])).values()), "chosen": tile is None}
         try:
             for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
@@ -173,7 +181,7 @@ def main(argv: list[str] | None = None) -> int:
             break
         shapes.append(measure(case, tiles))
         best = sorted((r for r in shapes[-1]["rows"] if "us" in r), key=lambda r: r["us"])
-        default = next((r.get("us") for r in shapes[-1]["rows"] if r["tile"] is None), None)
+        default = next((r.get("us") for r in shapes[-1]["rows"] if r["chosen"]), None)
         what = " ".join(map(str, case))
         print(
             f"{what} stream {shapes[-1]['stream_us']:.1f} default {default} best",
@@ -183,7 +191,7 @@ def main(argv: list[str] | None = None) -> int:
         )
     what = (
         "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
-        "tiles are (rows, steps, warps, actions, run, group), null the one that the engine chooses"
+        "tiles are (rows, steps, warps, actions, run, group), `chosen` the one that the engine takes by itself"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
     write({**head, "shapes": shapes}, args.out, "shapes")

@@ -83,7 +83,7 @@ def test_flag_dtypes_agree(path: Path, draw: Draw) -> None:
     example = draw.example
     want = answers(path, with_setup(example, flags="bool"))
     flags = [name for name in example.arguments if name in FLAGS]
-    forms = (("uint8", 255), ("float32", -0.5), ("float64", np.inf), ("bfloat16", np.nan))
+    forms = (("uint8", 255), ("float32", -0.5), ("float64", np.inf), ("bfloat16", np.nan), ("float64", 5e-324))
     for dtype, number in forms:
         changed = {name: np.where(example.arguments[name], number, 0) for name in flags}
         same_bits(answers(path, with_setup(like(example, **changed), flags=dtype)), want)

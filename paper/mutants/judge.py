@@ -33,9 +33,9 @@ TESTS = {
     ),
     # short ones that are closest to a file, first
     "kernels": (
-        ("launch",),
-        "not triton and (every_tile or interpreter and"
-        " (every_length or outside or beyond_31 or explain or mean_nothing))",
+        ("launch", "tiles", "forms"),
+        "not triton and (every_tile or among_the_best or interpreter and"
+        " (every_length or outside or beyond_31 or explain or mean_nothing or flag_dtypes))",
     ),
     "engine/checks.py": (("errors",), ""),
     "engine/plan.py": (("options",), "not interpreter and not triton"),
