@@ -25,7 +25,7 @@ GUARD = $(ONE_THREAD) $(PY) -m pytest tests/test_speed.py -p no:xdist --benchmar
 # several processes share the cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help setup test guard check format gpu sanitize deep mutants peers reproduce end-to-end render docs notebooks claims paper triton-versions clean
+.PHONY: help setup test guard check format gpu sanitize deep mutants peers reproduce end-to-end render docs notebooks claims machine-code paper triton-versions clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -119,6 +119,10 @@ notebooks: $(STAMP) ## executes the notebooks in place (a minute; on a GPU the l
 
 claims: $(STAMP) ## PASS, FAIL or NOT RUN for every claim, from the committed evidence; renders README.md's table
 	$(PY) -m paper.claims
+
+machine-code: $(STAMP) ## registers and instructions of the kernels behind the speed targets, compiled for an H200 (no GPU; minutes)
+	env -u TRITON_INTERPRET $(ONE_THREAD) $(PY) -m paper.machine_code
+	$(PY) -m paper.render
 
 paper: $(STAMP) ## paper/manuscript/manuscript.pdf, from the committed results (needs TeX)
 	$(PY) -m paper.pdf
