@@ -45,9 +45,11 @@ WANTED = {
     "h200/accesses.json": "memory accesses, counted by the profiler",
     "h200/targets.json": "speed targets",
     "h200/targets_rows.json": "their cells that no table has",
+    "h200/first_calls.json": "the first calls from an empty cache",
     "h200/tiles.json": "the sweep behind the tiles",
     "h200/tightness.json": "how tight the bound is",
     "h200/learning.json": "PPO that learns",
+    "sm90/machine_code.json": "machine code, compiled without a GPU",
     "mutants.json": "mutants of the source",
     "peers.json": "other libraries",
 }

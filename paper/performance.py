@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paper import plots, split
+from paper import limits, plots, split
 from paper.bench import PAPER, original
 from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
 from paper.text import PEER_GPU, markdown, number
@@ -46,6 +46,7 @@ class Run(NamedTuple):
     head: dict[str, Any]  # where, when and how
     targets: dict[str, Any]
     cells: Cells
+    facts: limits.Facts
 
 
 def load(root: Path) -> list[Run]:
@@ -58,7 +59,8 @@ def load(root: Path) -> list[Run]:
             if head["date"] != measured["date"]:
                 raise SystemExit(f"{path} and {other.name} beside it are of different runs")
             head["tables"], head["apart"] = measured.get("tables", []), measured["apart"]
-            runs.append(Run(path.parent.name, head, head.pop("targets"), Cells(measured["rows"])))
+            targets, cells, folder = head.pop("targets"), Cells(measured["rows"]), path.parent.name
+            runs.append(Run(folder, head, targets, cells, limits.load(root, folder, head, targets, cells)))
     return runs
 
 
@@ -139,7 +141,9 @@ def page(runs: list[Run]) -> str:
             for name, at in run.head["apart"].items()
         ]
         parts += [f"## {run.head['device']['name']}", f"{provenance(run.head)}\n- Data: {raw}.{''.join(apart)}"]
-        parts += ["### Targets", targets_table(run), "### Where rlscan is slower", slower(run)]
+        parts += ["### Targets", targets_table(run)]
+        parts += ["### What stops the targets that are missed", limits.missed(run.facts)]
+        parts += ["### Where rlscan is slower", slower(run)]
         for title, (section, body) in SECTIONS.items():
             cells = run.cells.where(section=section) if section else run.cells
             picture = [
@@ -148,6 +152,7 @@ def page(runs: list[Run]) -> str:
                 if SHOWN[name] == title
             ]
             parts += [f"### {title}", *([*picture, *body(cells)] if cells.rows else ["Not measured."])]
+        parts += ["### What is compiled", limits.compiled(run.facts)]
         parts += ["### Refused or not measured", failures(run)]
     return "\n\n".join(parts) + "\n"
 

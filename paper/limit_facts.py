@@ -1,0 +1,105 @@
+"""What is known of the cells of the speed targets: times, machine code, executed instructions; and it in words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from paper.text import number
+from paper.verdicts import CELL, Cells, label
+
+Row = dict[str, Any]
+SCHEDULERS = 4  # of a multiprocessor: each begins one instruction of one warp a cycle
+BOOST = 1980.0  # MHz, the highest clock of an H200 (nvidia-smi -q -d CLOCK)
+SHORT = 10.0  # µs: below it a launch and one warp's chain of instructions are most of the time
+LONG = 2**24  # steps of the one long row
+
+
+class Code:
+    """The rows of machine_code.json, by the cell that launches them."""
+
+    def __init__(self, result: Row) -> None:
+        self.head = {name: x for name, x in result.items() if name != "rows"}
+        self.rows: list[Row] = result["rows"]
+
+    def of(self, guarded: bool = True, **cell: Any) -> Row | None:
+        """The kernel that this call launches, with the number of its programs."""
+        wanted = {"truncated": False, "actions": 4, "layout": "NT", "dtype": "float32", **cell}
+        for row in self.rows:
+            for one in row["cells"] if row["guarded"] == guarded else ():
+                if all(one[name] == x for name, x in wanted.items()):
+                    return {**row, "programs": one["programs"]}
+        return None
+
+
+class Facts(NamedTuple):
+    targets: Row
+    cells: Cells
+    head: Row
+    code: Code | None
+    accesses: Row | None
+    first_calls: Row | None
+
+    @property
+    def multiprocessors(self) -> int:
+        return int(self.head["device"]["multiprocessors"])
+
+
+def percent(x: float) -> str:
+    return f"{100 * x:.0f} %"
+
+
+def shape_of(cell: Row) -> str:
+    return f"{cell['num_envs']}×{cell['seq_len']}"
+
+
+def missed_cells(facts: Facts, name: str, section: str, *keys: str) -> list[tuple[Row, Cells]]:
+    """The cells of a target that miss: what they are, and what was measured of each."""
+    found = []
+    for key, at in facts.cells.where(section=section).groups(*keys):
+        if label(key) in facts.targets[name]["missed"]:
+            found.append((dict(zip(keys, key, strict=True)), at))
+    return found
+
+
+def an_element(row: Row, name: str | None = None) -> float:
+    """Instructions of one tile, all or of one class, over the elements that a thread handles."""
+    counted = row["instructions"]
+    return float((counted[name] if name else sum(counted.values())) / row["elements_a_thread"])
+
+
+def executed(row: Row, steps: int) -> float:
+    """Instructions an element of a whole program, which walks over all tiles of its rows."""
+    tiles = -(-steps // row["tile_steps"]) if row["is_loop"] else 1
+    return float((row["outside_loop"] + tiles * sum(row["instructions"].values())) / (tiles * row["elements_a_thread"]))
+
+
+def kernel_words(row: Row) -> str:
+    spilled = f", {row['spilled_bytes']} bytes spilled" if row["spilled_bytes"] else ""
+    return (
+        f"{row['registers']} registers a thread{spilled}, so {row['warps_an_sm']} warps a multiprocessor, and "
+        f"{number(an_element(row))} instructions an element"
+    )
+
+
+def turns_words(facts: Facts, row: Row, us: float, stream: float, steps: int) -> str:
+    """What fills the time that programs take which are there at once, where there are more than fit."""
+    resident = row["warps_an_sm"] // row["warps"] * facts.multiprocessors
+    turns = max(1.0, row["programs"] / resident)
+    count = row["programs"] * row["warps"] * executed(row, steps) * row["elements_a_thread"]  # of one tile a program
+    issue = count / (facts.multiprocessors * SCHEDULERS * BOOST)
+    return (
+        f"{min(resident, row['programs']):,} of its {row['programs']:,} programs are there at a time, with "
+        f"{row['bytes_in_flight_an_sm'] / 1024:.0f} KiB to read on each multiprocessor, in {number(turns)} turns. "
+        f"A turn takes {number(us / turns)} µs, of which the memory needs {number(stream / turns)} µs and the "
+        f"schedulers at least {number(issue / turns)} µs to begin instructions at {BOOST:g} MHz; what is left is "
+        "waiting, for the first load and then for pairs that other programs have yet to publish."
+    )
+
+
+def warps_words(facts: Facts, row: Row) -> str:
+    warps, places = row["programs"] * row["warps"], facts.multiprocessors * SCHEDULERS
+    return f"{warps:,} warps for the {places} schedulers of {facts.multiprocessors} multiprocessors"
+
+
+def only(cell: Row) -> Row:
+    return {name: cell[name] for name in CELL}
