@@ -141,7 +141,11 @@ def long(facts: Facts) -> Iterator[str]:
     for cell, at in missed:
         row = facts.code and facts.code.of(**cell)
         if row and label(tuple(cell.values())) == facts.targets["long"]["worst"]:
-            yield f"The worst, `{cell['estimator']}` at {shape_of(cell)}, has {kernel_words(row)}:"
+            exchanged = number(an_element(row, "shuffles"))
+            yield (
+                f"The worst, `{cell['estimator']}` at {shape_of(cell)}, has {kernel_words(row)}, of which {exchanged} "
+                "exchange between threads:"
+            )
             yield turns_words(facts, row, at.us("rlscan"), at.us("stream"), cell["seq_len"])
     shares = []
     for cell, at in facts.cells.where(section="long").groups(*keys):
