@@ -112,4 +112,4 @@ def compiled(facts: Facts) -> str:
             f"{facts.first_calls['device']['name']}, commit {facts.first_calls['commit'][:12]} (medians):"
         )
         parts.append(markdown(head, body))
-    return "\n\n".join(parts) or "Not measured."
+    return "\n\n".join(parts) or "Nothing is known of it here: `python -m paper.machine_code` was not run."
