@@ -84,7 +84,7 @@ def ratio_table(result: Result, shape: Shape) -> str:
     if peers:
         head += [f"*paper, {PEER_GPU}: vs loop*", f"*paper, {PEER_GPU}: vs compiled scan*"]
     body = []
-    for estimator in block["estimators"]:
+    for estimator in measured(result):
         cell = Cell(result, estimator, shape)
         peer = peers.get(estimator, {}).get(PEER_GPU)
         row = [f"`{estimator}`", cell.times("rlscan"), *map(cell.ratios, baselines)]
@@ -100,9 +100,15 @@ def time_table(result: Result, shape: Shape) -> str:
     block = tables()[result["table"]]
     body = [
         [f"`{estimator}`", *map(Cell(result, estimator, shape).times, block["implementations"])]
-        for estimator in block["estimators"]
+        for estimator in measured(result)
     ]
     return markdown(["estimator, µs", *block["implementations"]], body)
+
+
+def measured(result: Result) -> list[str]:
+    """The estimators of the table that there are rows of."""
+    found = {row["estimator"] for row in result["rows"]}
+    return [name for name in tables()[result["table"]]["estimators"] if name in found]
 
 
 def shapes(result: Result) -> list[Shape]:
@@ -112,12 +118,14 @@ def shapes(result: Result) -> list[Shape]:
 def provenance(result: Result) -> str:
     """Where, when and how the numbers were made."""
     protocol = result["protocol"]
+    empty = f" (an empty call reads {number(result['empty_call_us'])} µs)" if "empty_call_us" in result else ""
     return (
         f"{made(result)} "
         f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
-        f"{protocol['estimator']}; {protocol['timer']} (an empty call reads {number(result['empty_call_us'])} µs). "
+        f"{protocol['estimator']}; {protocol['timer']}{empty}. "
         f"Gate: {protocol['correctness_gate']}."
         + "".join(f" Without {name}: {reason}." for name, reason in result.get("not_run", {}).items())
+        + "".join(f" **Not measured**: {error}." for error in result.get("errors", []))
     )
 
 

@@ -50,6 +50,14 @@ def suite(claim: str, files: list[str], marker: str = "", missing: str = "") -> 
     return Step(claim, "tests", command, read_tests, missing)
 
 
+def mutants(out: Path, jobs: int) -> list[str]:
+    """The committed verdicts on files that are as they were are kept; all others are judged."""
+    known = ROOT / "paper/results/mutants.json"
+    if known.exists():
+        shutil.copyfile(known, out)
+    return python("-m", "paper.mutants", "--jobs", str(jobs), "--out", str(out))
+
+
 def read_tests(out: Path, code: int) -> tuple[int, bool, str]:
     found = next(ElementTree.parse(out).getroot().iter("testsuite"))
     total, skipped = int(found.get("tests", 0)), int(found.get("skipped", 0))
@@ -112,7 +120,7 @@ def steps(device: str, jobs: int) -> Iterator[Step]:
     yield Step(
         "Every small fault made by rule in the source is rejected, or changes nothing for a written reason.",
         "mutants",
-        lambda out: python("-m", "paper.mutants", "--jobs", str(jobs), "--out", str(out)),
+        lambda out: mutants(out, jobs),
         read_mutants,
         no_checkout,
     )
