@@ -61,6 +61,11 @@ def missed_cells(facts: Facts, name: str, section: str, *keys: str) -> list[tupl
     return found
 
 
+def limit(facts: Facts, name: str) -> float:
+    """The number that a target names first, as in ">= 2"."""
+    return float(facts.targets[name]["target"].split()[1])
+
+
 def an_element(row: Row, name: str | None = None) -> float:
     """Instructions of one tile, all or of one class, over the elements that a thread handles."""
     counted = row["instructions"]

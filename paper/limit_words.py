@@ -12,6 +12,7 @@ from paper.limit_facts import (
     Facts,
     an_element,
     kernel_words,
+    limit,
     missed_cells,
     only,
     percent,
@@ -98,16 +99,17 @@ def rows_full(facts: Facts) -> Iterator[str]:
 def retrace_long(facts: Facts) -> Iterator[str]:
     missed = missed_cells(facts, "retrace_long", "retrace_long", *CELL)
     first, at = missed[0]
+    least = limit(facts, "retrace_long")
     a_step, many = at.rows[0]["bytes"] / (first["num_envs"] * first["seq_len"]), first["actions"]
     yield (
         f"With A = {many}, {8 * many} of the {a_step:.0f} bytes of a step are action values and policy, which the "
-        "baseline reads once as well: less is left for a fused scan to save. To be twice as fast in a full call takes "
-        "this share of stream bandwidth:"
+        "baseline reads once as well: less is left for a fused scan to save. To be "
+        f"{least:g} times as fast in a full call takes this share of stream bandwidth:"
     )
     words = []
     for cell, at in missed:
         full, device = at.us("rlscan", metric="full"), at.us("rlscan", metric="device")
-        needed = at.us("doubling", metric="full") / 2 - (full - device)
+        needed = at.us("doubling", metric="full") / least - (full - device)
         shares = [percent(at.us("stream") / us) for us in (needed, device)]
         words.append(f"{shape_of(cell)} {shares[0]}, and {shares[1]} is reached")
     yield f"{'; '.join(words)}."
@@ -186,7 +188,7 @@ def half(facts: Facts) -> Iterator[str]:
         moved = narrow.rows[0]["bytes"] / wide.rows[0]["bytes"]
         floor = narrow.us("stream") / wide.us("stream")
         shares = [percent(one.us("stream") / one.us("rlscan")) for one in (wide, narrow)]
-        needed = narrow.us("stream") / (0.7 * wide.us("rlscan"))
+        needed = narrow.us("stream") / (limit(facts, "half") * wide.us("rlscan"))
         yield (
             f"`{cell['estimator']}` at {shape_of(cell)}, {ratio:.3f}: the flags stay bytes, so {moved:.3f} of the "
             f"bytes are moved, and an add of as many takes {floor:.3f} of the time. In float32 rlscan reaches "

@@ -52,7 +52,8 @@ def instruments(facts: Facts) -> Iterator[str]:
     yield (
         "Instructions and registers are those of [machine code](results/sm90/machine_code.json) for "
         f"{code.head['compiled_for']}, by Triton {code.head['versions']['triton']}'s ptxas ({code.head['ptxas']}), "
-        f"commit {code.head['commit'][:12]}: all of one tile, each once, over the elements that a thread handles."
+        f"commit {code.head['commit'][:12]}: all of one tile, each once, over the elements that a thread handles. Times are "
+        f"of commit {facts.head['commit'][:12]}."
     )
     checked = []
     for row in (facts.accesses or {"rows": []})["rows"]:
@@ -79,7 +80,7 @@ def compiled(facts: Facts) -> str:
         ]
         calls = [cell for row in rows for cell in row["cells"] if cell["section"] == "grid"]
         shapes = {(cell["num_envs"], cell["seq_len"]) for cell in calls}
-        seconds = [row["compile_s"] for row in rows]
+        seconds = [row["compile_cpu_s"] for row in rows]
         kinds: dict[tuple[str, bool], set[int]] = {}
         for row in rows:
             for cell in row["cells"]:
@@ -90,7 +91,7 @@ def compiled(facts: Facts) -> str:
         parts.append(
             f"The {len(calls)} calls of the grid, {len(kinds)} kinds of call at {len(shapes)} shapes, share "
             f"{len(rows)} kernels, {least} to {most} a kind. To compile one takes a median of {median} s, {largest} s "
-            f"at most, in one process on {facts.code.head['compiled_on']}."
+            f"at most, of processor time on {facts.code.head['compiled_on']}."
         )
     if facts.first_calls:
         of: dict[str, list[Row]] = {}

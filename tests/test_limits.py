@@ -90,7 +90,7 @@ def test_warps_that_fit(registers: int, warps: int, shared: int, resident: int) 
 def code_of(cells: list[dict[str, Any]]) -> Code:
     """Made-up machine code of these cells, in one kernel with and one without a guard."""
     row = {
-        "compile_s": 2.5, "registers": 46, "spilled_bytes": 0, "shared_bytes": 0, "tile_rows": 4, "tile_steps": 128,
+        "compile_s": 2.5, "compile_cpu_s": 2.0, "registers": 46, "spilled_bytes": 0, "shared_bytes": 0, "tile_rows": 4, "tile_steps": 128,
         "run": 4, "warps": 4, "split": False, "elements_a_thread": 4.0, "is_loop": True, "outside_loop": 20,
         "instructions": dict.fromkeys((*sass.CLASSES, "other"), 8), "warps_an_sm": 40, "read_bytes_an_element": 9.0,
         "bytes_in_flight_an_sm": 46080,
