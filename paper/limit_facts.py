@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-from paper.text import number
+from paper.text import ABSENT, number
 from paper.verdicts import CELL, Cells, label
 
 Row = dict[str, Any]
@@ -45,7 +46,11 @@ class Facts(NamedTuple):
 
 
 def percent(x: float) -> str:
-    return f"{100 * x:.0f} %"
+    return ABSENT if math.isnan(x) else f"{100 * x:.0f} %"
+
+
+def share(x: float) -> str:
+    return ABSENT if math.isnan(x) else f"{x:.3f}"
 
 
 def shape_of(cell: Row) -> str:

@@ -52,8 +52,8 @@ def instruments(facts: Facts) -> Iterator[str]:
     yield (
         "Instructions and registers are those of [machine code](results/sm90/machine_code.json) for "
         f"{code.head['compiled_for']}, by Triton {code.head['versions']['triton']}'s ptxas ({code.head['ptxas']}), "
-        f"commit {code.head['commit'][:12]}: all of one tile, each once, over the elements that a thread handles. Times are "
-        f"of commit {facts.head['commit'][:12]}."
+        f"commit {code.head['commit'][:12]}: all of one tile, each once, over the elements that a thread handles. "
+        f"Times are of commit {facts.head['commit'][:12]}."
     )
     checked = []
     for row in (facts.accesses or {"rows": []})["rows"]:

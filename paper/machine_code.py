@@ -128,7 +128,8 @@ def kernel_row(plan: Any, source: Any, guarded: bool) -> dict[str, Any]:
         count *= size
     read = plan.bytes_read / count
     return {
-        "guarded": guarded, "compile_s": round(seconds, 2), "compile_cpu_s": round(of_processor, 2), **used, "shared_bytes": shared,
+        "guarded": guarded, "compile_s": round(seconds, 2), "compile_cpu_s": round(of_processor, 2),
+        **used, "shared_bytes": shared,
         "tile_rows": tile.rows, "tile_steps": tile.steps, "run": tile.run, "warps": tile.warps,
         "split": bool(plan.launch.group), "elements_a_thread": a_thread,
         "is_loop": found.is_loop, "instructions": found.instructions, "outside_loop": found.outside,
@@ -186,7 +187,8 @@ def main(argv: list[str] | None = None) -> int:
     write({**head, "rows": rows}, args.out)
     seconds = [row["compile_cpu_s"] for row in rows]
     print(
-        f"{args.out}: {len(rows)} kernels, a median of {statistics.median(seconds)} s of processor time, at most {max(seconds)} s"
+        f"{args.out}: {len(rows)} kernels, of processor time a median of {statistics.median(seconds):.2f} s, "
+        f"at most {max(seconds)} s"
     )
     return 0
 

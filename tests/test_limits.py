@@ -90,7 +90,8 @@ def test_warps_that_fit(registers: int, warps: int, shared: int, resident: int) 
 def code_of(cells: list[dict[str, Any]]) -> Code:
     """Made-up machine code of these cells, in one kernel with and one without a guard."""
     row = {
-        "compile_s": 2.5, "compile_cpu_s": 2.0, "registers": 46, "spilled_bytes": 0, "shared_bytes": 0, "tile_rows": 4, "tile_steps": 128,
+        "compile_s": 2.5, "compile_cpu_s": 2.0, "registers": 46, "spilled_bytes": 0, "shared_bytes": 0,
+        "tile_rows": 4, "tile_steps": 128,
         "run": 4, "warps": 4, "split": False, "elements_a_thread": 4.0, "is_loop": True, "outside_loop": 20,
         "instructions": dict.fromkeys((*sass.CLASSES, "other"), 8), "warps_an_sm": 40, "read_bytes_an_element": 9.0,
         "bytes_in_flight_an_sm": 46080,
@@ -128,6 +129,16 @@ def test_a_paragraph_for_each_target_that_is_missed(facts: limits.Facts) -> None
             assert (f"**`{name}`**" in text) != found["met"]
     text = limits.missed(with_code)
     assert "46 registers a thread, so 40 warps a multiprocessor, and 18.0 instructions an element" in text
+
+
+@pytest.mark.parametrize("name", ["rlscan", "doubling", "associative", "cuda_rows_prepared", "unguarded", "stream"])
+def test_what_was_not_measured_takes_no_paragraph_with_it(facts: limits.Facts, name: str) -> None:
+    """Half of the times of an implementation are not there."""
+    left = [row for row in facts.cells.rows if row["implementation"] != name or row["num_envs"] % 3 == 1]
+    partly = facts._replace(cells=Cells(left), targets=evaluate(left), code=code_of([job.key for job in jobs.jobs()]))
+    text = limits.missed(partly)
+    assert "nan" not in text
+    assert all(f"**`{name}`**: " in text for name, found in partly.targets.items() if not found["met"])
 
 
 def test_no_paragraph_for_a_target_that_is_met(facts: limits.Facts) -> None:
