@@ -15,6 +15,7 @@ import rlscan
 from paper.compiling import Recorder, recording
 from rlscan.engine import forced, launch
 from rlscan.verify.compare import tensor
+from rlscan.verify.fuzz import every_option
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill, setups
 
 SIZES = ((3, 9), (16, 64), (2, 1))
@@ -35,8 +36,12 @@ def main(count: int) -> int:
     compiled = failed = 0
     with recording(launch) as recorder:
         for estimator in ESTIMATORS:
-            for number, setup in enumerate(setups(estimator, count, seed=0)):
-                rows, steps = SIZES[number % len(SIZES)]
+            chosen = [
+                (setup, *SIZES[number % len(SIZES)]) for number, setup in enumerate(setups(estimator, count, seed=0))
+            ]
+            # what an exhaustive run launches: tiles of many rows and two steps, which Triton once mixed up
+            chosen += [(setup, 16, 3) for setup in every_option(estimator)]
+            for setup, rows, steps in chosen:
                 try:
                     compile_call(setup, rows, steps, recorder)
                     compiled += 1
