@@ -167,7 +167,7 @@ def measure(cells: list[tuple[jobs.Job, bool]], engines: list[Engine]) -> list[d
 def missed_in(folder: Path) -> dict[str, list[str]]:
     """The cells that miss, by target."""
     targets = json.loads((folder / "targets.json").read_text())["targets"]
-    return {name: target["missed"] for name, target in targets.items() if target["missed"]}
+    return {name: target["missed"] for name, target in targets.items() if target.get("missed")}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -59,7 +59,9 @@ def load(root: Path) -> list[Run]:
             if head["date"] != measured["date"]:
                 raise SystemExit(f"{path} and {other.name} beside it are of different runs")
             head["tables"], head["apart"] = measured.get("tables", []), measured["apart"]
-            targets, cells, folder = head.pop("targets"), Cells(measured["rows"]), path.parent.name
+            # what has parts is there as its parts
+            targets = {name: found for name, found in head.pop("targets").items() if "parts" not in found}
+            cells, folder = Cells(measured["rows"]), path.parent.name
             runs.append(Run(folder, head, targets, cells, limits.load(root, folder, head, targets, cells)))
     return runs
 

@@ -33,7 +33,7 @@ from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_samples, rotation, stream_samples
 from paper.unguarded import without_guard
-from paper.verdicts import ROWS, evaluate
+from paper.verdicts import ROWS, evaluate, wholes
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
@@ -246,7 +246,8 @@ def run(
 def judge(folder: Path, head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Writes targets.json and prints it."""
     targets = evaluate(rows)
-    (folder / "targets.json").write_text(json.dumps({**head, "targets": targets}, indent=1, ensure_ascii=False) + "\n")
+    found = {**head, "targets": {**targets, **wholes(targets)}}
+    (folder / "targets.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for name, target in targets.items():
         missed = f"; {len(target['missed'])} of {target['cells']} cells miss" if target["missed"] else ""
         verdict = "met   " if target["met"] else "MISSED"

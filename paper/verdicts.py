@@ -172,6 +172,24 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return targets
 
 
+WHOLES = {"grid": ("grid_full", "grid_device"), "rows": ("rows_full", "rows_device")}
+
+
+def wholes(targets: dict[str, Any]) -> dict[str, Any]:
+    """The targets that two others are the parts of: met where both are; the value is that of the part that misses."""
+    found = {}
+    for name, parts in WHOLES.items():
+        worst = min((targets[part] for part in parts), key=lambda target: target["met"])
+        found[name] = {
+            "value": worst["value"],
+            "target": "; ".join(f"{part}: {targets[part]['target']}" for part in parts),
+            "met": all(targets[part]["met"] for part in parts),
+            "parts": [*parts],
+            "rows": list(dict.fromkeys(file for part in parts for file in targets[part]["rows"])),
+        }
+    return found
+
+
 def label(key: tuple[Any, ...]) -> str:
     """A cell in words: "retrace truncated 4096x128 A4"."""
     words = [str(part) for part in key if isinstance(part, str)]

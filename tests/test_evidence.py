@@ -39,6 +39,8 @@ def test_the_verdicts_of_targets_are_those_of_the_file() -> None:
     for device in DEVICES:
         judged = (paper_evidence.load(ROOT / "paper" / "results" / device / "targets.json") or {}).get("targets", {})
         for name, found in judged.items():
+            if "parts" in found:
+                continue
             word = judge(CLAIMS[f"speed-{name.replace('_', '-')}"], ROOT, device, DEVICES[device])
             assert word is not None
             assert word.word == (PASS if found["met"] else FAIL if found["value"] is not None else NOT_RUN)

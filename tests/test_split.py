@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run fr
 import synthetic_targets as synthetic
 
 from paper import bench, jobs, keeping, performance, split, tables, targets
-from paper.verdicts import ROWS, evaluate
+from paper.verdicts import ROWS, WHOLES, evaluate
 
 JUDGED = ("table4", "table6", "pufferlib", "retrace_long")
 
@@ -67,6 +67,7 @@ def test_together_they_are_what_they_were(folder: Path) -> None:
     assert without_file(together["rows"]) == without_file(synthetic.rows())
     assert together["apart"] == {}
     found = json.loads((folder / "targets.json").read_text())["targets"]
+    assert {found.pop(name)["met"] for name in WHOLES} <= {True, False}  # made of the others
     assert found == evaluate(together["rows"])
     alone = evaluate(synthetic.rows())
     for name, target in found.items():

@@ -16,7 +16,7 @@ import synthetic_targets as synthetic
 from paper import jobs, split, targets
 from paper.bench import PAPER
 from paper.gate import Verdict
-from paper.verdicts import ROWS, RUNS, evaluate, label
+from paper.verdicts import ROWS, RUNS, evaluate, label, wholes
 
 Rows = list[dict[str, Any]]
 SLOW_IS_LARGE = ("time_major", "host", "half", "guard", "long_131072")
@@ -146,6 +146,14 @@ def test_the_worst_cell_is_one_that_misses(rows: Rows) -> None:
     assert found["worst"] == "gae 16384x512"
 
 
+def test_a_whole_is_met_where_its_parts_are(rows: Rows) -> None:
+    targets = evaluate(rows)
+    assert all(target["met"] for target in wholes(targets).values())
+    targets["grid_device"] |= {"met": False, "value": 0.5}
+    assert [wholes(targets)[name]["met"] for name in ("grid", "rows")] == [False, True]
+    assert wholes(targets)["grid"]["value"] == 0.5
+
+
 def test_labels_tell_one_row_from_truncated() -> None:
     assert label(("gae", 1, 131072)) == "gae 1x131072"
     assert label(("gae", True, 1, 131072, 4)) == "gae truncated 1x131072"
@@ -183,7 +191,7 @@ def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest
     folder = tmp_path / "paper" / "results" / "test-gpu"
     assert targets.main(["--out", str(folder), "--judge"]) == 0
     found = json.loads((folder / "targets.json").read_text())
-    assert found["targets"] == evaluate(rows)
+    assert found["targets"] == {**evaluate(rows), **wholes(evaluate(rows))}
     assert {k: found[k] for k in synthetic.HEAD} == synthetic.HEAD
     assert "headline_agrees" in capsys.readouterr().out
 
@@ -191,4 +199,4 @@ def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest
 def test_committed_verdicts_are_those_of_the_committed_rows() -> None:
     for path in PAPER.glob("results/*/targets.json"):
         rows = split.load(path.with_name(ROWS))["rows"]
-        assert json.loads(path.read_text())["targets"] == evaluate(rows), path
+        assert json.loads(path.read_text())["targets"] == {**evaluate(rows), **wholes(evaluate(rows))}, path
