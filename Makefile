@@ -64,6 +64,7 @@ check: $(STAMP) ## format, lint, types, and that what is rendered is not stale
 	$(PY) -m paper.claims --check
 	$(PY) -m paper.peers --check
 	$(PY) -m paper.api --check
+	$(PY) -m paper.boundary_picture --check
 	$(PY) -m paper.notebooks --check
 
 format: $(STAMP) ## formats and sorts imports
@@ -111,8 +112,9 @@ end-to-end: $(STAMP) ## whole updates, PPO that learns, and beyond RL: measured 
 render: $(STAMP) ## the tables in paper/rendered/ and README.md, and paper/performance.md, from the committed results
 	$(PY) -m paper.render
 
-docs: $(STAMP) ## docs/api.md, from signatures and docstrings
+docs: $(STAMP) ## docs/api.md, from signatures and docstrings, and the picture of the boundaries
 	$(PY) -m paper.api
+	$(PY) -m paper.boundary_picture
 
 notebooks: $(STAMP) ## executes the notebooks in place (a minute; on a GPU the last one measures for some)
 	$(ONE_THREAD) $(PY) -m paper.notebooks

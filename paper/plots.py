@@ -30,6 +30,7 @@ LINES = {
 }
 STYLE: Any = {"svg.hashsalt": "rlscan", "axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.3}
 
+RENDERED = Path("paper", "rendered")
 Points = dict[str, list[list[float]]]  # x and y by name
 
 
@@ -126,17 +127,17 @@ def render(folder: str, device: str, cells: Cells, root: Path, write: bool) -> l
     stale = []
     for name, (points_of, draw, size) in PLOTS.items():
         title = f"{TITLES[name]}, {device}"
-        stale += refresh(file_name(folder, name), title, points_of(cells), draw, size, root, write)
+        stale += refresh(file_name(folder, name), title, points_of(cells), draw, size, root / RENDERED, write)
     return stale
 
 
 def refresh(
-    stem: str, title: str, points: Points, draw: Callable[[Any, Points], None], size: tuple[float, float], root: Path,
-    write: bool,
+    stem: str, title: str, points: dict[str, Any], draw: Callable[[Any, Any], None], size: tuple[float, float],
+    folder: Path, write: bool,
 ) -> list[Path]:  # fmt: skip
     """The files of one plot that do not show these points; with `write`, drawn anew."""
     digest = f"points {hashlib.sha256(json.dumps([title, points]).encode()).hexdigest()}"
-    paths = [root / "paper" / "rendered" / f"{stem}.{suffix}" for suffix in ("svg", "png")]
+    paths = [folder / f"{stem}.{suffix}" for suffix in ("svg", "png")]
     stale = [path for path in paths if not path.exists() or digest.encode() not in path.read_bytes()]
     if stale and write:
         paths[0].parent.mkdir(parents=True, exist_ok=True)

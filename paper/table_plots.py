@@ -180,6 +180,6 @@ def render(table: str, folder: str, device: str, cells: Cells, root: Path, write
         if plot.table == table:
             points = plot.points(cells)
             stale += plots.refresh(
-                plot.file(folder), f"{plot.title}, {device}", points, plot.draw, plot.size, root, write
+                plot.file(folder), f"{plot.title}, {device}", points, plot.draw, plot.size, root / plots.RENDERED, write
             )
     return stale
