@@ -1,8 +1,8 @@
 """The claims: `python -m paper.claims` says PASS, FAIL or NOT RUN for each and renders them.
 
-README.md shows the table between `<!-- claims:begin -->` and `<!-- claims:end -->`, paper/rendered/claims.md all of it.
-With `--check` nothing is written and what is stale fails. A verdict comes from paper/results: what is not there is NOT
-RUN.
+README.md shows them in short between `<!-- claims:begin -->` and `<!-- claims:end -->`, paper/rendered/claims.md in
+full. With `--check` nothing is written and what is stale fails. A verdict comes from paper/results: what is not there
+is NOT RUN.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,25 +161,52 @@ def proof_name(item: str) -> str | None:
 # Rendering
 
 
-def rows(root: Path, long: bool) -> str:
+def verdicts(claim: Claim, root: Path, devices: dict[str, Device]) -> list[Verdict | None]:
+    return [judge(claim, root, folder, device) for folder, device in devices.items()]
+
+
+def table(root: Path) -> str:
+    """README.md's: every claim and verdict, in few words."""
     claims, devices = load(root)
-    head = ["claim", "kind", *(device["title"] for device in devices.values()), "not covered"]
-    body = []
+    head = ["claim", "in short", "kind", *(device["title"] for device in devices.values()), "not covered"]
+    body = [
+        [
+            f"[{name}](paper/rendered/claims.md#{name})",
+            claim["in_short"],
+            claim["kind"],
+            *(in_short(verdict) for verdict in verdicts(claim, root, devices)),
+            claim["not_covered_in_short"],
+        ]
+        for name, claim in claims.items()
+    ]
+    return markdown(head, body).replace("---:", "---")
+
+
+def in_short(verdict: Verdict | None) -> str:
+    """Of a limit the number alone: "0.8, to be > 1 at each shape: 9 of 39 missed" has `…` for "at each shape"."""
+    if verdict is None:
+        return ABSENT
+
+    def shortened(limit: re.Match[str]) -> str:
+        number, rest = limit.groups()
+        return f", to be {number}{' …' if rest else ''}" if number else ""
+
+    return str(verdict._replace(note=re.sub(r", to be ([<>≤≥] [\d.]+)?([^:]*)", shortened, verdict.note)))
+
+
+def page(root: Path) -> str:
+    """paper/rendered/claims.md: all of it."""
+    claims, devices = load(root)
+    parts = ["# The claims, their scope and their evidence", provenance(root)]
     for name, claim in claims.items():
-        verdicts = [judge(claim, root, folder, device) for folder, device in devices.items()]
-        cells = [ABSENT if verdict is None else str(verdict) for verdict in verdicts]
-        body.append([f"`{name}`: {claim['statement']}", claim["kind"], *cells, claim["not_covered"]])
-    if not long:
-        return markdown(head, body).replace("---:", "---")
-    parts = []
-    for (name, claim), row in zip(claims.items(), body, strict=True):
-        verdicts_text = "; ".join(f"{title}: {cell}" for title, cell in zip(head[2:-1], row[2:-1], strict=True))
+        said = zip(devices.values(), verdicts(claim, root, devices), strict=True)
+        words = "; ".join(f"{device['title']}: {ABSENT if verdict is None else verdict}" for device, verdict in said)
         evidence = ", ".join(link(item) for item in claim["evidence"])
         parts.append(
-            f"## {name}\n\n{claim['statement']}\n\n- kind: {claim['kind']}\n- verdict: {verdicts_text}\n"
+            f"## {name}\n\n{claim['statement']}\n\n- kind: {claim['kind']}\n- verdict: {words}\n"
             f"- scope: {claim['scope']}\n- not covered: {claim['not_covered']}\n- evidence: {evidence}"
         )
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"
 
 
 def link(item: str) -> str:
@@ -215,10 +243,9 @@ def between(text: str, name: str, body: str) -> str:
 def documents(root: Path) -> dict[Path, str]:
     """Every rendered file of the checkout at `root`, as it should be."""
     readme = root / "README.md"
-    more = "Scope and evidence of each: [paper/rendered/claims.md](paper/rendered/claims.md)."
-    table = f"{rows(root, long=False)}\n\n{provenance(root)} {more}"
-    page = f"# The claims, their scope and their evidence\n\n{provenance(root)}\n\n{rows(root, long=True)}\n"
-    return {readme: between(readme.read_text(), "claims", table), root / "paper" / "rendered" / "claims.md": page}
+    more = "A claim's name leads to its full wording, scope and evidence."
+    text = between(readme.read_text(), "claims", f"{table(root)}\n\n{provenance(root)} {more}")
+    return {readme: text, root / "paper" / "rendered" / "claims.md": page(root)}
 
 
 def changed_since(commit: str, root: Path) -> bool | None:

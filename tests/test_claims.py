@@ -12,7 +12,8 @@ pytest.importorskip("sympy")
 
 from paper import claims as paper_claims
 from paper.bench import tables, tomllib
-from paper.claims import FAIL, KINDS, NOT_RUN, PASS, Verdict, certified, judge, measured, wanted
+from paper.claims import FAIL, KINDS, NOT_RUN, PASS, Verdict, certified, in_short, judge, measured, wanted
+from paper.text import ABSENT
 from paper.verdicts import evaluate
 from rlscan import proofs
 
@@ -57,11 +58,14 @@ def test_a_claim_says_what_it_is_and_where_it_ends(name: str) -> None:
     claim = CLAIMS[name]
     sources = {"proof": None, "measured": "measured", "mutation": "mutants", "checker": "checker"}
     source = sources.get(claim["kind"], "certificate")
-    expected = {"kind", "statement", "evidence", "scope", "not_covered", source} - {None}
+    brief = {"in_short", "not_covered_in_short"}
+    expected = {"kind", "statement", "evidence", "scope", "not_covered", source, *brief} - {None}
     assert set(claim) - {"devices"} == expected
     assert claim["kind"] in KINDS
     assert set(claim.get("devices", [])) <= set(DEVICES)
-    assert all(claim[field].strip() for field in ("statement", "scope", "not_covered"))
+    assert all(claim[field].strip() for field in ("statement", "scope", "not_covered", *brief))
+    assert len(claim["in_short"]) <= 75
+    assert len(claim["not_covered_in_short"]) <= 50
     if "target" in claim.get("measured", {}):
         assert claim["measured"]["target"] in evaluate([])
     elif claim["kind"] == "measured":
@@ -231,6 +235,33 @@ def test_a_failed_claim_is_printed_and_sets_the_exit_code(checkout: Path, capsys
     readme = (checkout / "README.md").read_text()
     assert "FAIL, 1 of 2" in readme
     assert "with uncommitted changes" in readme
+
+
+@pytest.mark.parametrize(
+    ("note", "short"),
+    [
+        ("0.8, to be > 1 at each of 40 shapes, so to say: 9 of 39 missed", "0.8, to be > 1 …: 9 of 39 missed"),
+        ("5.1, to be ≥ 5 (≥ 4 for prefix_sum), ten runs", "5.1, to be ≥ 5 …"),
+        ("4.1, to be ≥ 3", "4.1, to be ≥ 3"),
+        ("1, to be one verdict in ten runs", "1"),
+        ("1, to be one verdict: 1 of 2 missed", "1: 1 of 2 missed"),
+        ("85,200 cases", "85,200 cases"),
+    ],
+)
+def test_the_readmes_verdict_is_the_same_in_fewer_words(note: str, short: str) -> None:
+    assert in_short(Verdict(FAIL, note)) == f"FAIL, {short}"
+
+
+def test_the_readme_has_every_claim_with_its_verdicts() -> None:
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| [")]
+    rows = [row for row in rows if "paper/rendered/claims.md#" in row]
+    assert len(rows) == len(CLAIMS)
+    for row, (name, claim) in zip(rows, CLAIMS.items(), strict=True):
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        assert cells[0] == f"[{name}](paper/rendered/claims.md#{name})"
+        for cell, (folder, device) in zip(cells[3:-1], DEVICES.items(), strict=True):
+            verdict = judge(claim, ROOT, folder, device)
+            assert cell.partition(",")[0] == (ABSENT if verdict is None else verdict.word)
 
 
 def test_what_is_rendered_is_not_stale() -> None:

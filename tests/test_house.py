@@ -6,6 +6,7 @@ import doctest
 import importlib
 import importlib.metadata
 import io
+import json
 import pkgutil
 import re
 import shlex
@@ -141,10 +142,50 @@ def test_ci_runs_make_test() -> None:
     assert script.read_text().splitlines()[-1] == "exec make --no-print-directory test"
 
 
-def test_links_in_the_documents_lead_somewhere() -> None:
-    for document in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text()):
-            assert target.startswith("https://") or (ROOT / target).exists(), (document, target)
+# Links
+
+
+def prose(path: str) -> str:
+    """A page, or the cells of a notebook that are text, without its code."""
+    text = (ROOT / path).read_text()
+    if path.endswith(".ipynb"):
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells)
+    return re.sub(r"```.*?```|(`+)(?!`).*?(?<!`)\1(?!`)", "`", text, flags=re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """What a link may name after #: headings, in the form that repository pages give them, and anchors set by hand."""
+    text = path.read_text()
+    headings = re.findall(r"^#+ +(.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    slugs: list[str] = []
+    for heading in headings:
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        again = sum(re.sub(r"-\d+$", "", other) == slug for other in slugs)
+        slugs.append(f"{slug}-{again}" if again else slug)
+    return {*slugs} | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+
+
+def test_links_lead_somewhere() -> None:
+    """Of every page and notebook, seen from where it lies; pictures are links too."""
+    found = 0
+    for document in tracked(".md", ".ipynb"):
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(document)):
+            target, _, anchor = link.partition("#")
+            if re.match("https?:", target):
+                continue
+            found += 1
+            path = (ROOT / document).parent / target if target else ROOT / document
+            assert path.exists(), (document, link)
+            assert not anchor or anchor in anchors(path), (document, link)
+    assert found > 100
+
+
+def test_files_that_the_documents_name_exist() -> None:
+    for document in ("README.md", "paper/REVIEWERS.md"):
+        for name in re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.\w+)`", (ROOT / document).read_text()):
+            made = name.startswith(("build/", ".venv/"))
+            assert made or (ROOT / name).exists(), (document, name)
 
 
 # Versions
