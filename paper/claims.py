@@ -21,7 +21,7 @@ from paper import evidence
 from paper.baselines import TRUNCATES
 from paper.bench import PAPER, original, tables, tomllib
 from paper.render import SCAN, Cell
-from paper.text import ABSENT, PEER_GPU, markdown, number
+from paper.text import ABSENT, PEER_GPU, between, markdown, number
 
 CODE = ("rlscan", "reference", "proofs")  # what a certificate is about
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
@@ -230,14 +230,6 @@ def provenance(root: Path) -> str:
             f"{certificate['commit'][:12]}{changes}, seed {certificate['seed']}, {certificate['date']}."
         )
     return " ".join(parts)
-
-
-def between(text: str, name: str, body: str) -> str:
-    """`text` with what stands between the markers of `name` replaced."""
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, found_begin, rest = text.partition(begin)
-    _, found_end, behind = rest.partition(end)
-    return f"{before}{begin}\n\n{body}\n\n{end}{behind}" if found_begin and found_end else text
 
 
 def documents(root: Path) -> dict[Path, str]:

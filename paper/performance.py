@@ -1,7 +1,8 @@
 """The page of the speed targets: `python -m paper.performance`, or with the tables `python -m paper.render`.
 
-Renders paper/performance.md, and its plots into paper/rendered/, from the targets.json and targets_rows.json that
-`python -m paper.targets` wrote. With `--check` nothing is written and what is stale fails. No figure is typed here.
+Renders paper/performance.md, its plots into paper/rendered/, and into README.md how many targets are met, from the
+targets.json and targets_rows.json that `python -m paper.targets` wrote. With `--check` nothing is written and what is
+stale fails. No figure is typed here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from paper import limits, plots, split
 from paper.bench import PAPER, original
 from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
-from paper.text import PEER_GPU, markdown, number
+from paper.text import PEER_GPU, between, markdown, number
 from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, Cells, label
 
 SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
@@ -91,13 +92,16 @@ def provenance(head: dict[str, Any]) -> str:
     )
 
 
+def how_many(found: dict[str, Any]) -> str:
+    return f"{len(found['missed'])} of {found['cells']} cells" if found["cells"] else "nothing measured"
+
+
 def targets_table(run: Run) -> str:
     body, missed = [], []
     words = {"headline": by(HEADLINE), "large": f"{LARGE:,}"}
     for name, found in run.targets.items():
         misses = found["missed"]
-        how_many = f"{len(misses)} of {found['cells']} cells" if found["cells"] else "nothing measured"
-        word = "met" if found["met"] else f"**MISSED**, {how_many}"
+        word = "met" if found["met"] else f"**MISSED**, {how_many(found)}"
         value = "not measured" if found["value"] is None else f"{found['value']:g}"
         meaning = MEANING.get(name, "").format(**words)
         limit = found["target"].replace("<", "&lt;").replace(">", "&gt;")
@@ -159,6 +163,17 @@ def page(runs: list[Run]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def excerpt(runs: list[Run]) -> str:
+    """What README.md says of the targets."""
+    said = []
+    for run in runs:
+        missed = [f"`{name}` ({how_many(found)})" for name, found in run.targets.items() if not found["met"]]
+        counts = f"{len(run.targets) - len(missed)} of {len(run.targets)} speed targets are met"
+        lost = f" Missed: {', '.join(missed)}." if missed else ""
+        said.append(f"**{run.head['device']['name']}**: {counts}.{lost}")
+    return "\n\n".join(said) or "No speed target was measured."
+
+
 def failures(run: Run) -> str:
     found = [f"- `{error.replace('`', '')}`" for error in run.head["errors"]]
     for row in run.cells.rows:
@@ -181,6 +196,11 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     stale = [file] if (file.read_text() if file.exists() else None) != text else []
     if stale and not args.check:
         file.unlink() if text is None else file.write_text(text)
+    readme = root / "README.md"
+    if readme.exists() and (shown := between(old := readme.read_text(), "targets", excerpt(runs))) != old:
+        stale.append(readme)
+        if not args.check:
+            readme.write_text(shown)
     for run in runs:
         stale += plots.render(run.folder, run.head["device"]["name"], run.cells, root, write=not args.check)
     for path in stale:

@@ -17,7 +17,7 @@ from typing import Any
 from paper import end_to_end_page, performance, table_pages
 from paper.bench import PAPER, best, original, tables
 from paper.mutants import report as mutants
-from paper.text import PEER_GPU, made, markdown, number, pair
+from paper.text import PEER_GPU, between, made, markdown, number, pair
 
 RUNNERS = (None, "libraries")
 SCAN = "doubling"  # the baseline that the paper compares with
@@ -179,11 +179,7 @@ def excerpt(name: str, results: list[Result]) -> str:
 def render_readme(text: str, results: dict[str, list[Result]]) -> str:
     """README.md with what stands between a table's markers replaced."""
     for name in NAMES:
-        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-        before, found_begin, rest = text.partition(begin)
-        _, found_end, behind = rest.partition(end)
-        if found_begin and found_end:
-            text = f"{before}{begin}\n\n{excerpt(name, results.get(name, []))}\n\n{end}{behind}"
+        text = between(text, name, excerpt(name, results.get(name, [])))
     return text
 
 

@@ -33,3 +33,11 @@ def made(result: dict[str, Any]) -> str:
     found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
     versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
     return f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}."
+
+
+def between(text: str, name: str, body: str) -> str:
+    """`text` with what stands between the markers of `name` replaced; without both markers, as it was."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, behind = rest.partition(end)
+    return f"{before}{begin}\n\n{body}\n\n{end}{behind}" if found_begin and found_end else text

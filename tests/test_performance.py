@@ -156,6 +156,22 @@ def test_check_catches_what_is_stale(tmp_path: Path, rows: Rows, capsys: pytest.
     assert render.main(["--check"], root=tmp_path) == 0
 
 
+def test_the_readme_says_how_many_targets_are_met(tmp_path: Path, rows: Rows) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- targets:begin -->\n<!-- targets:end -->\nafter\n")
+    written(tmp_path, scaled(rows, 100.0, implementation="rlscan", section="rows", metric="device"))
+    assert performance.main([], tmp_path) == 0
+    (run,) = performance.load(tmp_path)
+    met = sum(target["met"] for target in run.targets.values())
+    text = readme.read_text()
+    assert f"**Test GPU**: {met} of {len(run.targets)} speed targets are met. Missed: " in text
+    for name, target in run.targets.items():
+        assert (f"`{name}` (" in text) is not target["met"]
+    assert f"`rows_device` ({len(run.targets['rows_device']['missed'])} of " in text
+    readme.write_text(text.replace(f"{met} of", f"{met + 1} of"))
+    assert performance.main(["--check"], tmp_path) == 1
+
+
 def test_a_plot_is_the_same_twice(tmp_path: Path, rows: Rows) -> None:
     for root in (tmp_path / "a", tmp_path / "b"):
         written(root, [row for row in rows if row["section"] == "rows"])
