@@ -234,10 +234,12 @@ def provenance(root: Path) -> str:
 
 def documents(root: Path) -> dict[Path, str]:
     """Every rendered file of the checkout at `root`, as it should be."""
+    from paper import reviewers  # here, because it reads this module
+
     readme = root / "README.md"
     more = "A claim's name leads to its full wording, scope and evidence."
     text = between(readme.read_text(), "claims", f"{table(root)}\n\n{provenance(root)} {more}")
-    return {readme: text, root / "paper" / "rendered" / "claims.md": page(root)}
+    return {readme: text, root / "paper" / "rendered" / "claims.md": page(root), **reviewers.documents(root)}
 
 
 def changed_since(commit: str, root: Path) -> bool | None:
@@ -250,22 +252,30 @@ def changed_since(commit: str, root: Path) -> bool | None:
     return {0: False, 1: True}.get(code)
 
 
-def report(root: Path) -> int:
-    """Prints every verdict; 1 if any is FAIL."""
+def reported(root: Path) -> Iterator[tuple[str, str]]:
+    """The word and the printed line of every verdict, then the line of their counts, whose word is empty."""
     claims, devices = load(root)
     counts = dict.fromkeys((PASS, FAIL, NOT_RUN), 0)
     for name, claim in claims.items():
-        for folder, device in devices.items():
-            verdict = judge(claim, root, folder, device)
+        for device, verdict in zip(devices.values(), verdicts(claim, root, devices), strict=True):
             if verdict is not None:
                 counts[verdict.word] += 1
-                print(f"{verdict.word:<8} {device['title']:<5} {claim['kind']:<11} {name:<22} {verdict.note}".rstrip())
-    print(", ".join(f"{count} {word}" for word, count in counts.items()))
-    for folder, device in devices.items():
+                line = f"{verdict.word:<8} {device['title']:<5} {claim['kind']:<11} {name:<22} {verdict.note}"
+                yield verdict.word, line.rstrip()
+    yield "", ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def report(root: Path) -> int:
+    """Prints every verdict; 1 if any is FAIL."""
+    words = set()
+    for word, line in reported(root):
+        print(line)
+        words.add(word)
+    for folder, device in load(root)[1].items():
         certificate = read(root, folder, "certificate")
         if certificate is not None and changed_since(certificate["commit"], root) is not False:
             print(f"{device['title']}: the code is not, or may not be, that of the certificate's commit; verify again")
-    return 1 if counts[FAIL] else 0
+    return int(FAIL in words)
 
 
 def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:

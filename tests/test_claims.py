@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,28 @@ def test_the_readme_has_every_claim_with_its_verdicts() -> None:
 def test_what_is_rendered_is_not_stale() -> None:
     stale = [path for path, text in paper_claims.documents(ROOT).items() if path.read_text() != text]
     assert not stale, "run make claims"
+
+
+def test_the_reviewers_page_shows_one_line_of_each_verdict_and_the_counts(checkout: Path) -> None:
+    shutil.copytree(ROOT / "paper" / "results" / "h200", checkout / "paper" / "results" / "h200")
+    page = checkout / "paper" / "REVIEWERS.md"
+    markers = ("claims", "certificate-cpu", "certificate-h200")
+    page.write_text("\n".join(f"<!-- {name}:begin -->\n<!-- {name}:end -->" for name in markers))
+    paper_claims.main([], checkout)
+    blocks = re.findall(r"<!-- (\S+):begin -->\n\n```text\n(.*?)\n```", page.read_text(), re.DOTALL)
+    shown = {name: body.splitlines() for name, body in blocks}
+    reported = [line for _, line in paper_claims.reported(checkout)]
+    *verdicts, dots, counts = shown["claims"]
+    assert (dots, counts) == ("…", reported[-1])
+    assert set(verdicts) < set(reported)
+    words = [line.split("  ")[0] for line in verdicts]
+    assert len(words) == len(set(words)) == len([count for count in re.findall(r"\d+", counts) if count != "0"])
+    assert shown["certificate-cpu"] == ["no certificate yet"]
+    certificate = json.loads((checkout / "paper" / "results" / "h200" / "certificate.json").read_text())
+    (last,) = shown["certificate-h200"]
+    assert last.endswith(f"{certificate['seconds']} s on {certificate['device']['name']}, seed {certificate['seed']}")
+    assert last.startswith(f"{sum(entry['verdict'] == PASS for entry in certificate['claims'])} PASS")
+    assert paper_claims.main(["--check"], checkout) == 0
 
 
 def test_links_of_the_rendered_page_lead_somewhere() -> None:

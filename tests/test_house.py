@@ -112,6 +112,13 @@ def test_commands_in_the_documents_exist(command: str) -> None:
         pytest.fail(f"the documents name the program {program}")
 
 
+def test_reviewers_install_the_checkout_in_place() -> None:
+    """In a checkout `import rlscan` finds its folder, without proofs and reference; an editable install adds them."""
+    installs = re.findall(r"^pip install .*$", (ROOT / "paper" / "REVIEWERS.md").read_text(), re.MULTILINE)
+    assert installs
+    assert all(line.startswith("pip install -e ") for line in installs)
+
+
 def test_every_target_of_the_makefile_says_what_it_does() -> None:
     listed = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, check=True).stdout
     shown = set(re.findall(r"^  make ([a-z-]+) +\S", listed, re.MULTILINE))
