@@ -147,7 +147,10 @@ def table(certificate: dict[str, Any]) -> str:
 def reproduce(options: argparse.Namespace) -> int:
     """Nothing is measured that was not verified on this machine first."""
     if not (ROOT / "paper" / "tables.toml").is_file():
-        raise UsageError("reproduce needs a checkout of the repository: paper/tables.toml is not beside the package")
+        raise UsageError(
+            "reproduce needs a checkout of the repository, installed from it by pip install -e '.[paper]': "
+            "paper/tables.toml is not beside the package"
+        )
     sys.path.insert(0, str(ROOT))
     from paper import reproduce as paper_reproduce
 

@@ -42,6 +42,14 @@ def test_a_step_that_goes_wrong_fails_its_claim(code: str, says: str) -> None:
     assert says in claim.detail
 
 
+def test_a_step_decides_by_itself_about_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    claim = take(
+        step("import os, sys; open(sys.argv[1], 'w').write(str(int('TRITON_INTERPRET' in os.environ)))"), silent
+    )
+    assert claim.cases == 0
+
+
 def test_a_step_that_hangs_fails_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep, "LIMIT", 0.5)
     claim = take(step("import time; time.sleep(60)"), silent)
