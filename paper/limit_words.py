@@ -235,7 +235,7 @@ def guard(facts: Facts) -> Iterator[str]:
     for *_, cell in found:
         rows = [facts.code.of(guarded, **only(cell)) for guarded in (True, False)]
         if all(rows):
-            more.append((an_element(rows[0]) / an_element(rows[1]), rows, cell))  # type: ignore[arg-type]
+            more.append((an_element(rows[0]) / an_element(rows[1]), rows, cell))  # type: ignore[arg-type]  # all are there
     if not more:
         return
     growth = [ratio - 1 for ratio, *_ in more]

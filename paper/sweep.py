@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import torch
 
 import rlscan
-from paper.bench import bytes_moved, rollout
+from paper.bench import bytes_moved
 from paper.gate import as_tuple
+from paper.jobs import Job
 from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
@@ -39,10 +40,11 @@ class Case(NamedTuple):
     dtype: str = "float32"
 
     def inputs(self, seed: int) -> dict[str, Any]:
-        return rollout(
-            self.estimator, self.truncated, self.num_envs, self.seq_len, seed=seed, device="cuda",
-            dtype=getattr(torch, self.dtype), actions=self.actions, layout=self.layout,
+        job = Job(
+            "sweep", self.estimator, (self.num_envs, self.seq_len),
+            truncated=self.truncated, actions=self.actions, layout=self.layout, dtype=self.dtype,
         )  # fmt: skip
+        return job.inputs(seed)
 
 
 def rows_in_time(
@@ -147,6 +149,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
         try:
             for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
+            # x and t, bound as defaults, have no type
             row["us"] = min(device_samples([lambda x=x, t=tile: call(case, x, t) for x in sets], 5, 600.0))  # type: ignore[misc]
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:300]

@@ -128,7 +128,7 @@ def counted(row: dict[str, Any]) -> list[str]:
 
     def total(*counts: str) -> float:
         found = [kernel.get(count) for kernel in kernels for count in counts]
-        return float("nan") if not found or None in found else float(sum(found))  # type: ignore[arg-type]
+        return float("nan") if not found or None in found else float(sum(found))  # type: ignore[arg-type]  # None is not
 
     loaded, stored = (SECTOR * total(f"{kind}_sectors") for kind in ("load", "store"))
     steps = row["num_envs"] * row["seq_len"]
