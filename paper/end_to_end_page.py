@@ -15,7 +15,7 @@ from typing import Any
 
 from paper import learning_page
 from paper.bench import PAPER, best, original
-from paper.text import ABSENT, PEER_GPU, made, markdown, number
+from paper.text import ABSENT, PEER_GPU, kept, made, markdown, number, told
 
 Result = dict[str, Any]
 Row = dict[str, Any]
@@ -228,21 +228,12 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
         path = root / "paper" / "rendered" / f"{PAGES[part][0]}.md"
         if not results:
             print(f"{part} not measured: no paper/results/*/{path.stem}.json, so no page of it")
-        text = page(part, results) if results else None
-        if (path.read_text() if path.exists() else None) != text:
-            stale.append(path)
-            if not args.check and text is None:
-                path.unlink()
-            elif not args.check and text is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+        stale += kept(path, page(part, results) if results else None, write=not args.check)
         if part == "learning":
             stale += [
                 p for folder, result in results for p in learning_page.render(folder, result, root, not args.check)
             ]
-    for path in stale:
-        print(f"{'stale' if args.check else 'rendered' if path.exists() else 'removed'}: {path.relative_to(root)}")
-    return 1 if args.check and stale else 0
+    return told(stale, root, check=args.check)
 
 
 if __name__ == "__main__":

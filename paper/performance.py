@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from paper import limits, plots, split
 from paper.bench import PAPER, original
 from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
-from paper.text import PEER_GPU, between, markdown, number
+from paper.text import PEER_GPU, between, kept, markdown, number, told
 from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, Cells, label
 
 SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
@@ -193,19 +193,13 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     text = page(runs) if runs else None
     if text is None:
         print("speed targets not measured: no paper/results/*/targets.json with its rows, so no page of them")
-    stale = [file] if (file.read_text() if file.exists() else None) != text else []
-    if stale and not args.check:
-        file.unlink() if text is None else file.write_text(text)
+    stale = kept(file, text, write=not args.check)
     readme = root / "README.md"
-    if readme.exists() and (shown := between(old := readme.read_text(), "targets", excerpt(runs))) != old:
-        stale.append(readme)
-        if not args.check:
-            readme.write_text(shown)
+    if readme.exists():
+        stale += kept(readme, between(readme.read_text(), "targets", excerpt(runs)), write=not args.check)
     for run in runs:
         stale += plots.render(run.folder, run.head["device"]["name"], run.cells, root, write=not args.check)
-    for path in stale:
-        print(f"{'stale' if args.check else 'rendered' if path.exists() else 'removed'}: {path.relative_to(root)}")
-    return 1 if args.check and stale else 0
+    return told(stale, root, check=args.check)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from paper import speed_tables, table_plots
 from paper.accesses import SECTOR
 from paper.bench import PAPER, original, tables
 from paper.speed_tables import folded, grid_of, over, said
-from paper.text import PEER_GPU, made, markdown, number
+from paper.text import PEER_GPU, kept, made, markdown, number, told
 from paper.verdicts import CELL, Cells, label
 
 Result = dict[str, Any]
@@ -207,18 +207,12 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     args = parser.parse_args(argv)
     stale = []
     for name, results in load(root).items():
-        path, text = root / "paper" / "rendered" / f"{name}.md", page(name, results)
-        if not path.exists() or path.read_text() != text:
-            stale.append(path)
-            if not args.check:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+        path = root / "paper" / "rendered" / f"{name}.md"
+        stale += kept(path, page(name, results), write=not args.check)
         for folder, result in results:
             cells = Cells(result["rows"])
             stale += table_plots.render(name, folder, device_name(result), cells, root, write=not args.check)
-    for path in stale:
-        print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
-    return 1 if args.check and stale else 0
+    return told(stale, root, check=args.check)
 
 
 if __name__ == "__main__":

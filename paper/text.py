@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 ABSENT = "–"
@@ -41,3 +42,22 @@ def between(text: str, name: str, body: str) -> str:
     before, found_begin, rest = text.partition(begin)
     _, found_end, behind = rest.partition(end)
     return f"{before}{begin}\n\n{body}\n\n{end}{behind}" if found_begin and found_end else text
+
+
+def kept(path: Path, text: str | None, *, write: bool) -> list[Path]:
+    """The path, if the file there is not this text (None: no file): what is stale. Then it is written or removed."""
+    if (path.read_text() if path.exists() else None) == text:
+        return []
+    if write and text is None:
+        path.unlink()
+    elif write and text is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return [path]
+
+
+def told(stale: list[Path], root: Path, *, check: bool) -> int:
+    """Says what became of what was stale; the exit code, which is 1 where it was only looked for and found."""
+    for path in stale:
+        print(f"{'stale' if check else 'rendered' if path.exists() else 'removed'}: {path.relative_to(root)}")
+    return 1 if check and stale else 0
