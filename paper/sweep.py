@@ -99,10 +99,20 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
         for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
             yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
-    for shape in ((512, 128), (512, 512), (512, 2048), (512, 4096), (64, 65536), (1, 2**22)):
-        alone = (32,) if shape[0] == 1 else (0, 32)
-        yield Case("retrace", *shape), rows_in_time((4, 8, 16), (1,), alone, 4)
-        yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), alone, 2)
+    for actions, block, runs in ((4, 4, (4, 8, 16)), (6, 2, (2, 4, 8)), (18, 2, (1, 2, 4))):
+        for shape in (
+            (512, 128),
+            (512, 512),
+            (512, 2048),
+            (512, 4096),
+            (128, 8192),
+            (64, 16384),
+            (64, 65536),
+            (1, 2**22),
+        ):
+            alone = (32,) if shape[0] == 1 else (0, 32) if shape[0] > 64 else (0, 32)[shape[1] > 2**15 :]
+            tiles = rows_in_time(runs, (1, 2, 4), alone, block)
+            yield Case("retrace", *shape, actions=actions), [t for t in tiles if t.steps <= shape[1]]
     for shape in ((4096, 128), (16384, 512), (4096, 2048)):
         yield Case("retrace", *shape), rows_in_time((2, 4, 8), (1,), (0,), 4)
         yield Case("retrace", *shape, dtype="bfloat16"), rows_in_time((2, 4, 8), (1,), (0,), 4)
