@@ -3,10 +3,9 @@
 A program owns BLOCK_ROWS rows and walks over time in tiles of BLOCK_STEPS, in the direction of the recurrence, with the
 carry x in registers. A tile is cut into *runs* of RUN neighbouring steps, one run a thread: a thread folds its run up a
 tree of halves, the runs are scanned across threads, and what lies behind a run goes down the tree to its steps, so that
-few operations wait for one another. So a slot is a
-tuple of RUN tensors, one for each position in a run, of the shape [rows, runs] where time is contiguous in memory
-(TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs stand in the direction of the recurrence; the
-positions 0 … RUN - 1 within a run stand for ascending time.
+few operations wait for one another. So a slot is a tuple of RUN tensors, one for each position in a run, of the shape
+[rows, runs] where time is contiguous in memory (TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs
+stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
 
 Where rows are few (SPLIT), each tile is a program of its own. It publishes what its tile does to x as a pair, waits for
 the pairs of the tiles behind it, and folds them in an order that does not depend on who was first: same input, same

@@ -1,4 +1,7 @@
-"""The tile a program works on, chosen from the shape: the only table of tile sizes (paper/results/h200/tiles.json)."""
+"""The tile a program works on, chosen from the shape: the only table of tile sizes.
+
+Read from what was measured: paper/results/h200/tiles.json, and tiles_retrace.json where rows are few.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,6 +9,7 @@ from dataclasses import dataclass, replace
 WARP = 32
 FEW_ROWS = 2048  # so few that each needs long steps through time
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
+FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
 
@@ -53,9 +57,7 @@ def choose_tile(
     if not time_is_contiguous:
         tile = time_major(rows, window, light, heavy or wide, actions, block)
     elif actions:
-        most = 4 if actions <= 4 else 2 if actions <= WARP else 1
-        run = 1 if wide else 16 if few and actions <= 4 and T > 4 * WARP else most
-        tile = row_major(window, min(run, window), 1, block)
+        tile = over_actions(window, few, wide, actions, block)
     else:
         if few:
             most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
@@ -64,7 +66,8 @@ def choose_tile(
         run = 4 if wide else min(max(8 if window <= WARP else 4, window // WARP), most)
         warps = 4 if WARP < window <= 4 * WARP else 1 if few or run > 8 or storage_bytes == 2 or window <= WARP else 2
         tile = row_major(window, min(run, window), warps)
-    programs_are_few = -(-rows // tile.rows) * tile.warps <= (FEW_WARPS // 2 if actions else FEW_WARPS)
+    programs = -(-rows // tile.rows)
+    programs_are_few = programs <= FEW_PROGRAMS if actions else programs * tile.warps <= FEW_WARPS
     tiles_worth_it = 4 if time_is_contiguous else 32
     return replace(tile, group=GROUP) if programs_are_few and tiles_worth_it * tile.steps <= T else tile
 
@@ -72,6 +75,23 @@ def choose_tile(
 def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
     steps = min(WARP * run, window)
     return Tile(max(1, warps * WARP * run // steps), steps, warps, actions, run)
+
+
+def over_actions(window: int, few: bool, wide: bool, actions: int, block: int) -> Tile:
+    """[N, T] with a sum over actions at every step: what they take of a thread's registers bounds its run."""
+    long_window, widest = window > 4 * WARP, 4 if actions <= 24 else 2
+    if wide or actions > WARP:
+        run = 1
+    elif not few or window < 4 * WARP:
+        run = 4 if actions <= 4 else 2
+    elif long_window and actions <= 8:
+        run = 16 if actions <= 4 else 8
+    elif long_window:  # a row is a run of each of several warps
+        run = 2 if window <= 2**14 else widest
+        return Tile(1, 4 * WARP * run, 4, block, run)
+    else:
+        run = widest
+    return row_major(window, min(run, window), 1, block)
 
 
 def time_major(rows: int, window: int, light: bool, heavy: bool, actions: int, block: int) -> Tile:
