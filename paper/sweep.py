@@ -99,7 +99,7 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
         for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
             yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
-    for actions, block, runs in ((4, 4, (4, 8, 16)), (6, 2, (2, 4, 8)), (18, 2, (1, 2, 4))):
+    for actions, block, runs in ((4, 4, (4, 8, 16)), (6, 2, (2, 4, 8)), (8, 4, (2, 4, 8)), (18, 2, (1, 2, 4))):
         for shape in (
             (512, 128),
             (512, 512),

@@ -23,6 +23,7 @@ SHAPES = [
     for shape in json.loads((RESULTS / sweep).read_text())["shapes"]
 ]
 NEAR = 1.1  # times the best that was measured
+NEARLY_THE_SAME = 1.06
 N, T = 5, 3  # sizes that stand for those of a shape
 kernels = pytest.mark.skipif(
     not language.INTERPRETED, reason="NOT RUN: plans of launches without a GPU need TRITON_INTERPRET=1"
@@ -69,12 +70,15 @@ def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monke
         *tile, unrolled = [*row["tile"], True][:7]  # a loop over actions was tried too, once, and is slower
         if unrolled and "us" in row:
             measured[tuple(tile)] = min(row["us"], measured.get(tuple(tile), row["us"]))
-    rows, steps, warps, *rest = vars(chosen(case, monkeypatch)).values()
-    # more rows a program, with as many warps more, are the same work
-    alike = [
-        us
-        for tile, us in measured.items()
-        if (tile[1], *tile[3:]) == (steps, *rest) and tile[0] * warps == rows * tile[2]
-    ]
-    assert alike, f"{(rows, steps, warps, *rest)} was not measured"
-    assert min(alike) <= NEAR * min(measured.values()), f"{min(alike):.2f} against {min(measured.values()):.2f} µs"
+    tile = tuple(vars(chosen(case, monkeypatch)).values())
+    rows, steps, warps, *rest = tile
+    # more rows a program, with as many warps more, are nearly the same work
+    alike = {
+        other: us
+        for other, us in measured.items()
+        if (other[1], *other[3:]) == (steps, *rest) and other[0] * warps == rows * other[2]
+    }
+    assert alike, f"{tile} was not measured"
+    fastest = min(alike.values())
+    assert fastest <= NEAR * min(measured.values()), f"{fastest:.2f} against {min(measured.values()):.2f} µs"
+    assert alike.get(tile, fastest) <= NEARLY_THE_SAME * fastest, f"{tile} against fewer or more rows: {alike}"
