@@ -84,7 +84,7 @@ def over_actions(window: int, few: bool, wide: bool, actions: int, block: int) -
         run = 1
     elif not few or window < 4 * WARP:
         run = 4 if actions <= 4 else 2
-    elif long_window and actions <= 6:
+    elif long_window and actions <= 8:
         run = 16 if actions <= 4 else 8
     elif long_window:  # a row is a run of each of several warps
         run = 2 if window <= 2**14 else widest
