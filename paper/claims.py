@@ -67,6 +67,8 @@ def judge(claim: Claim, root: Path, name: str, device: Device) -> Verdict | None
         what = claim["measured"]
         if "target" in what:
             return Verdict(*evidence.target(what["target"], results / name))
+        if "file" in what:
+            return Verdict(*evidence.faster(what, results / name))
         return measured(what, read(root, name, what["table"]))
     certificate = read(root, name, "certificate")
     return Verdict(NOT_RUN) if certificate is None else certified(claim, certificate, device["paths"])

@@ -10,7 +10,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from paper.bench import best
+from paper.text import number
+
 NOT_RUN = ("NOT RUN", "")
+CELL = ("hidden", "num_envs", "seq_len", "responses", "tokens", "neurons", "steps", "what")
 
 Said = tuple[str, str]
 
@@ -48,6 +52,28 @@ def sanitizer(tool: str, results: Path) -> Said:
     if errors or not launched or not int(launched[1]):
         return "FAIL", f"{errors} errors" if errors else "not every variant was launched and right"
     return "PASS", f"{launched[1]} variants"
+
+
+def faster(what: dict[str, Any], results: Path) -> Said:
+    """Rows of paper/end_to_end.py, of which `where` names some: the baseline's time over rlscan's in every cell.
+
+    Of an update with laps the time is that of the whole.
+    """
+    found = load(results / f"{what['file']}.json")
+    rows = [row for row in (found or {"rows": []})["rows"] if what.get("where", {}).items() <= row.items()]
+    cells: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        laps = row.get("values_credit_epochs_us")
+        samples = [[sum(lap) for lap in trial] for trial in laps] if laps else row.get("samples_us", [])
+        cell = json.dumps([x for name, x in row.items() if name in CELL])
+        cells.setdefault(cell, {})[row["implementation"]] = best(samples) if row["gate"]["passed"] else None
+    pairs = [(times.get("rlscan"), times.get(what["baseline"])) for times in cells.values()]
+    ratios = [theirs / ours for ours, theirs in pairs if ours and theirs]
+    if not ratios:
+        return NOT_RUN
+    missed = len(pairs) - sum(ratio >= what["at_least"] for ratio in ratios)
+    note = f"{number(min(ratios))} to {number(max(ratios))} ×"
+    return ("FAIL", f"{note}, {missed} missed") if missed else ("PASS", note)
 
 
 def mutants(at_least: int, results: Path) -> Said:

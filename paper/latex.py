@@ -45,6 +45,8 @@ WANTED = {
     "h200/accesses.json": "memory accesses, counted by the profiler",
     "h200/targets.json": "speed targets",
     "h200/targets_rows.json": "their cells that no table has",
+    "h200/llm.json": "GAE over tokens",
+    "h200/spiking.json": "spiking neurons",
     "h200/first_calls.json": "the first calls from an empty cache",
     "h200/tiles.json": "the sweep behind the tiles",
     "h200/tiles_retrace.json": "that of Retrace over few rows",

@@ -22,7 +22,50 @@ from paper.limit_facts import (
     warps_words,
 )
 from paper.text import number
-from paper.verdicts import CELL, label
+from paper.verdicts import CELL, HEADLINE, Cells, label
+
+
+def headline(facts: Facts) -> Iterator[str]:
+    """The repeats that miss, beside the other repeats of the same call, and beside an earlier run of all repeats."""
+    missed = facts.targets["headline"]["missed"]
+    yield f"{len(missed)} of {facts.targets['headline']['cells']} repeats miss."
+    repeats = facts.cells.where(section="grid", metric="full", num_envs=HEADLINE[0], seq_len=HEADLINE[1])
+    for key, at in repeats.groups("estimator", "truncated", "repeat"):
+        trials = [
+            [statistics.median(trial) for row in at.where(implementation=name).rows for trial in row["samples_us"]]
+            for name in ("rlscan", "doubling")
+        ]
+        if label(key) in missed and all(trials):
+            same_call = repeats.where(estimator=key[0], truncated=key[1])
+            usual = [
+                number(statistics.median(row["us"] for row in same_call.where(implementation=name).rows))
+                for name in ("rlscan", "doubling")
+            ]
+            of_trials = [theirs / ours for ours, theirs in zip(*trials, strict=True)]
+            yield (
+                f"In that of `{key[0]}`{' with truncations' * bool(key[1])}, run {key[2]}, rlscan's {len(of_trials)} "
+                f"trials took {spread(trials[0])} µs and the baseline's {spread(trials[1])} µs, where its runs took "
+                f"{usual[0]} and {usual[1]} µs as a median: a full call at this shape is the host's time, and the "
+                f"host was slower then. The ratio is of the two least; trial by trial it is "
+                f"{min(of_trials):.2f} to {max(of_trials):.2f}, in the median {statistics.median(of_trials):.2f}."
+            )
+    if facts.before:
+        before, worst = Cells(facts.before["rows"]), math.inf
+        for _, at in before.groups("estimator", "truncated", "repeat"):
+            worst = min(worst, at.us("doubling") / at.us("rlscan"))
+        runs = sum(row["implementation"] == "rlscan" for row in facts.before["rows"])
+        yield (
+            f"In a run before, commit {facts.before['commit'][:12]}, the least of {runs} repeats of these calls was "
+            f"{worst:.2f} ([headline_before.json](results/h200/headline_before.json))."
+        )
+
+
+def headline_agrees(_: Facts) -> Iterator[str]:
+    yield "By the same repeats: their verdict is not that of the others."
+
+
+def spread(x: list[float]) -> str:
+    return f"{number(min(x))} to {number(max(x))}"
 
 
 def grid_device(facts: Facts) -> Iterator[str]:
@@ -261,6 +304,8 @@ def plainly(facts: Facts, name: str) -> Iterator[str]:
 
 
 PARAGRAPHS: dict[str, Callable[[Facts], Iterator[str]]] = {
+    "headline": headline,
+    "headline_agrees": headline_agrees,
     "grid_device": grid_device,
     "rows_full": rows_full,
     "retrace_long": retrace_long,

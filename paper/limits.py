@@ -23,8 +23,8 @@ def load(root: Path, folder: str, head: Row, targets: Row, cells: Cells) -> Fact
         return json.loads(file.read_text()) if file.exists() else None
 
     code = found("sm90/machine_code.json")
-    accesses, first_calls = found(f"{folder}/accesses.json"), found(f"{folder}/first_calls.json")
-    return Facts(targets, cells, head, Code(code) if code else None, accesses, first_calls)
+    others = (found(f"{folder}/{name}.json") for name in ("accesses", "first_calls", "headline_before"))
+    return Facts(targets, cells, head, Code(code) if code else None, *others)
 
 
 def paragraph(facts: Facts, name: str) -> str:

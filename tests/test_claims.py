@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("sympy")
 
 from paper import claims as paper_claims
+from paper import end_to_end
 from paper.bench import tables, tomllib
 from paper.claims import FAIL, KINDS, NOT_RUN, PASS, Verdict, certified, in_short, judge, measured, wanted
 from paper.text import ABSENT
@@ -69,6 +70,9 @@ def test_a_claim_says_what_it_is_and_where_it_ends(name: str) -> None:
     assert len(claim["not_covered_in_short"]) <= 50
     if "target" in claim.get("measured", {}):
         assert claim["measured"]["target"] in evaluate([])
+    elif "file" in claim.get("measured", {}):
+        assert claim["measured"]["file"] in {part.file for part in end_to_end.parts().values()}
+        assert claim["measured"]["baseline"] in end_to_end.NAMES["cuda"]
     elif claim["kind"] == "measured":
         assert claim["measured"]["table"] in tables()
         assert claim["measured"]["baseline"] in tables()[claim["measured"]["table"]]["implementations"]

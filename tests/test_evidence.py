@@ -81,3 +81,24 @@ def test_mutants_that_survive_fail(tmp_path: Path, total: int, killed: int, equi
     found = {"total": total, "killed": killed, "equivalent": [{}] * equivalent}
     (tmp_path / "mutants.json").write_text(json.dumps(found))
     assert paper_evidence.mutants(150, tmp_path)[0] == word
+
+
+def test_every_cell_of_a_file_has_to_be_as_fast(tmp_path: Path) -> None:
+    def row(name: str, steps: int, *us: float, passed: bool = True, what: str = "backward scan") -> dict[str, Any]:
+        gate = {"passed": passed}
+        return {"steps": steps, "what": what, "implementation": name, "gate": gate, "samples_us": [list(us)]}
+
+    def verdict(*rows: dict[str, Any]) -> tuple[str, str]:
+        (tmp_path / "spiking.json").write_text(json.dumps({"rows": rows}))
+        return paper_evidence.faster(what, tmp_path)
+
+    what = {"file": "spiking", "baseline": "loop", "where": {"what": "backward scan"}, "at_least": 3.0}
+    assert paper_evidence.faster(what, tmp_path) == (NOT_RUN, "")
+    assert verdict() == (NOT_RUN, "")
+    assert verdict(row("rlscan", 8, 1.0), row("loop", 8, 9.0, 4.0, 3.5, what="all")) == (NOT_RUN, "")
+    first = (row("rlscan", 8, 1.0, 2.0, 3.0), row("loop", 8, 8.0))
+    assert verdict(*first) == ("PASS", "4.00 to 4.00 ×")
+    assert verdict(*first, row("rlscan", 16, 2.0), row("loop", 16, 5.0)) == ("FAIL", "2.50 to 4.00 ×, 1 missed")
+    assert verdict(*first, row("rlscan", 16, 2.0, passed=False), row("loop", 16, 50.0))[0] == "FAIL"
+    laps = [{**x, "values_credit_epochs_us": [[[1.0, 1.0, us]]]} for x, us in zip(first, (1.0, 10.0), strict=True)]
+    assert verdict(*laps) == ("PASS", "4.00 to 4.00 ×")
