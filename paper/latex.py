@@ -59,6 +59,8 @@ WANTED = {
 # pages and plots of paper/rendered that have a place of their own: those of these names, or names that go on with _
 PLACES = {
     "table5": ("End to end: a PPO update", ("table5", "end_to_end", "learning")),
+    "llm": ("Beyond RL: GAE over the tokens of ragged responses", ("llm",)),
+    "spiking": ("Beyond RL: backpropagation through time of spiking neurons", ("spiking",)),
     "mutants": ("Mutants of the shipped source", ("mutants",)),
     "tightness": ("Share of the bound that is used", ("tightness",)),
     "peers": ("Other libraries, checked", ("peers",)),

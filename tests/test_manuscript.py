@@ -64,6 +64,10 @@ def test_every_macro_is_defined() -> None:
     assert used <= defined | {"Table"}
 
 
+def test_every_character_has_a_form_in_latex() -> None:
+    assert not [name for name, text in GENERATED.items() if "[U+" in text]
+
+
 def test_references_lead_somewhere() -> None:
     everything = "".join([*TYPED.values(), *GENERATED.values()])
     labels = re.findall(r"\\label\{([^}]*)\}", everything)
