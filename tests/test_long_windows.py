@@ -21,12 +21,12 @@ TILE = {"portable": None, "interpreter": Tile(1, 64, 1), "triton": None}
 EPISODE = 500  # no episode is longer: the reference takes each stretch of as many steps for a row
 
 
-def stretches(estimator: str, rows: int, options: tuple[tuple[str, Any], ...]) -> Example:
+def stretches(estimator: str, rows: int, options: tuple[tuple[str, Any], ...], actions: int = 3) -> Example:
     """`rows` windows of EPISODE steps that nothing crosses, with ends at random besides."""
     rng = np.random.default_rng(0)
     pattern = np.where(rng.random((rows, EPISODE)) < 0.01, rng.integers(1, 4, (rows, EPISODE)), 0)
     pattern[:, 0 if estimator == "linear_scan" and not dict(options)["reverse"] else -1] = 1
-    setup = Setup(estimator, options=options, actions=3 if estimator == "retrace" else 0)
+    setup = Setup(estimator, options=options, actions=actions if estimator == "retrace" else 0)
     example = fill(setup, pattern, rng, exact=False)
     edges = {name: 0.0 for name in ("last_values", "initial") if name in example.arguments}
     weights = {name: x for name, x in (("gamma", 0.99), ("lambda_", 0.95)) if name in example.arguments}
@@ -38,14 +38,26 @@ def stretches(estimator: str, rows: int, options: tuple[tuple[str, Any], ...]) -
     [(name, ()) for name in ESTIMATORS[:-1]] + [("linear_scan", (("reverse", reverse),)) for reverse in (False, True)],
 )
 def test_long_windows(path: Path, estimator: str, options: tuple[tuple[str, Any], ...]) -> None:
-    steps = LONG[path[0]]
     rows = 1 if path[0] == "interpreter" else 2
-    short = stretches(estimator, rows * steps // EPISODE, options)
+    check(path, stretches(estimator, rows * LONG[path[0]] // EPISODE, options), rows, TILE[path[0]])
+
+
+@pytest.mark.parametrize("actions", [6, 18, 40])
+def test_retrace_over_long_windows_by_the_tile_that_is_chosen(path: Path, actions: int) -> None:
+    """More actions leave a thread fewer steps, and a row several warps."""
+    steps = 1_000 if path[0] == "interpreter" else 20_000
+    check(path, stretches("retrace", steps // EPISODE, (), actions), 1, None)
+
+
+def check(path: Path, short: Example, rows: int, tile: Tile | None) -> None:
+    """What stands one below the other in `short`, end to end in few rows."""
+    steps = next(x.shape[0] * EPISODE // rows for x in short.arguments.values() if np.ndim(x) == 2)
     arguments = {name: x.reshape(rows, steps, *x.shape[2:]) if np.ndim(x) else x for name, x in short.arguments.items()}
-    long = Example(Setup(estimator, options=options, tile=TILE[path[0]]), arguments)
+    setup = short.setup
+    long = Example(Setup(setup.estimator, options=setup.options, tile=tile, actions=setup.actions), arguments)
     # nothing is added behind the end of an episode: the bound of the short windows is that of the long one
     for got, want, limit in zip(answers(path, long), expect(short), limits(path, short), strict=True):
-        assert_within(got, want.reshape(rows, steps), limit.reshape(rows, steps), estimator)
+        assert_within(got, want.reshape(rows, steps), limit.reshape(rows, steps), setup.estimator)
 
 
 def test_a_long_window_without_ends(path: Path) -> None:
