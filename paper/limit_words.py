@@ -38,16 +38,18 @@ def headline(facts: Facts) -> Iterator[str]:
         if label(key) in missed and all(trials):
             same_call = repeats.where(estimator=key[0], truncated=key[1])
             usual = [
-                number(statistics.median(row["us"] for row in same_call.where(implementation=name).rows))
+                statistics.median(row["us"] for row in same_call.where(implementation=name).rows)
                 for name in ("rlscan", "doubling")
             ]
+            slow = all(min(us) > 1.2 * median for us, median in zip(trials, usual, strict=True))
+            why = ": a full call at this shape is the host's time, and the host was slower then" if slow else ""
             of_trials = [theirs / ours for ours, theirs in zip(*trials, strict=True)]
             yield (
                 f"In that of `{key[0]}`{' with truncations' * bool(key[1])}, run {key[2]}, rlscan's {len(of_trials)} "
                 f"trials took {spread(trials[0])} µs and the baseline's {spread(trials[1])} µs, where its runs took "
-                f"{usual[0]} and {usual[1]} µs as a median: a full call at this shape is the host's time, and the "
-                f"host was slower then. The ratio is of the two least; trial by trial it is "
-                f"{min(of_trials):.2f} to {max(of_trials):.2f}, in the median {statistics.median(of_trials):.2f}."
+                f"{number(usual[0])} and {number(usual[1])} µs as a median{why}. The ratio is of the two least; "
+                f"trial by trial it is {min(of_trials):.2f} to {max(of_trials):.2f}, in the median "
+                f"{statistics.median(of_trials):.2f}."
             )
     if facts.before:
         before, worst = Cells(facts.before["rows"]), math.inf
