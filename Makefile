@@ -90,7 +90,7 @@ sanitize: $(STAMP) ## compute-sanitizer's four tools over the kernel's variants 
 		tail -n 2 $(REPORTS)/$$tool.txt; \
 	done; exit $$status
 
-deep: $(STAMP) ## what takes longer than the tests: one certificate and a page to read, build/deep.json and .md (hours)
+deep: $(STAMP) ## what takes longer than the tests: one certificate and a page to read, build/deep.json and .md (a quarter of an hour and more)
 	@mkdir -p build
 	$(RLSCAN) verify --deep --json build/deep.json
 

@@ -28,6 +28,7 @@ MADE_BY = "% Made by `python -m paper.render` from paper/results. Not to be edit
 # what a whole set of results has, each with what makes it
 WANTED = {
     "cpu/certificate.json": "verification on a CPU",
+    "cpu/deep.json": "the same, and what takes longer",
     "cpu/table3_cpu.json": "the portable path",
     "cpu/libraries_cpu.json": "JAX and TorchRL beside it",
     "cpu/tightness.json": "how tight the bound is",
@@ -216,7 +217,9 @@ def documents(root: Path) -> dict[Path, str]:
     unplaced = [name for name in tables() if name not in files and name not in belonging(tables(), placed)]
     more = [name for name in unplaced if name in results and all(map(is_ratios, results[name]))]
     parts = [ratio_tables(name, results[name]) for name in more]
-    rest = [name for name in pages if name not in (*more, "claims", *files, *belonging(pages, placed))]
+    # what the table of claims says in few words
+    said = ["claims", *belonging(pages, ("certificate", "deep"))]
+    rest = [name for name in pages if name not in (*more, *said, *files, *belonging(pages, placed))]
     parts += [from_markdown(pages[name], inline(name)) for name in rest]
     shown = [plots.file_name(GPU, name) for name in plots.TITLES] + belonging(plotted, placed)
     shown += [plot.file(GPU) for plot in table_plots.PLOTS]

@@ -1,9 +1,9 @@
 """The renderer: `python -m paper.render`.
 
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
-and `<!-- <table>:end -->`; paper/rendered/mutants.md; then the pages of paper/performance.py, paper/table_pages.py and
-paper/end_to_end_page.py; then what the manuscript says of results, by paper/latex.py. With `--check` nothing is written
-and what is stale fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
+and `<!-- <table>:end -->`; paper/rendered/mutants.md and a page of each certificate; then the pages of
+paper/performance.py, paper/table_pages.py and paper/end_to_end_page.py; then what the manuscript says of results, by
+paper/latex.py. With `--check` nothing is written and what is stale fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from paper import end_to_end_page, performance, table_pages
 from paper.bench import PAPER, best, original, tables
 from paper.mutants import report as mutants
 from paper.text import PEER_GPU, between, made, markdown, number, pair
+from rlscan.verify import deep
 
 RUNNERS = (None, "libraries")
 SCAN = "doubling"  # the baseline that the paper compares with
@@ -193,11 +194,18 @@ def load(root: Path) -> dict[str, list[Result]]:
     return results
 
 
+def certificates(root: Path) -> dict[Path, str]:
+    """A page a certificate of paper/results: of `rlscan verify`, and of `--deep` where there is one."""
+    found = sorted(path for name in ("certificate", "deep") for path in root.glob(f"paper/results/*/{name}.json"))
+    pages = {root / "paper" / "rendered" / f"{path.stem}_{path.parent.name}.md": path for path in found}
+    return {page: deep.page(json.loads(path.read_text())) for page, path in pages.items()}
+
+
 def documents(root: Path) -> dict[Path, str]:
     """Every rendered file of the checkout at `root`, as it should be."""
     results = load(root)
     pages = {root / "paper" / "rendered" / f"{name}.md": page(name, found) for name, found in results.items()}
-    pages |= mutants.documents(root)
+    pages |= mutants.documents(root) | certificates(root)
     readme = root / "README.md"
     if readme.exists():
         pages[readme] = render_readme(readme.read_text(), results)
