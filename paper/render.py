@@ -3,7 +3,8 @@
 Prints every result in paper/results as paper/rendered/<table>.md, and into README.md between `<!-- <table>:begin -->`
 and `<!-- <table>:end -->`; paper/rendered/mutants.md and a page of each certificate; then the pages of
 paper/performance.py, paper/table_pages.py and paper/end_to_end_page.py; then what the manuscript says of results, by
-paper/latex.py. With `--check` nothing is written and what is stale fails. No figure is typed here: ours come from the raw samples, the paper's from original.json.
+paper/latex.py. With `--check` nothing is written and what is stale fails. No figure is typed here: ours come from the
+raw samples, the paper's from original.json.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -124,3 +125,13 @@ def host_samples(call: Call, trials: int = 11, calls: int = 200) -> list[float]:
         samples.append(round((time.perf_counter() - start) / calls * 1e6, 3))
     torch.cuda.synchronize()
     return samples
+
+
+def host_pace(trials: int = 5) -> float:
+    """Microseconds of a fixed piece of work of the host alone: longer where it is slowed down, whatever is measured."""
+    samples = []
+    for _ in range(trials):
+        start = time.perf_counter()
+        sum(n * n for n in range(5000))
+        samples.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(samples)
