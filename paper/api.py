@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from paper.bench import PAPER
+from paper.text import kept, told
 
 MODULES = ("rlscan", "rlscan.boundaries", "rlscan.testing", "rlscan.reference")  # one that is not there yet is left out
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes):$")
@@ -189,15 +190,7 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent, render: Calla
     parser = argparse.ArgumentParser(prog="python -m paper.api", description="Render docs/api.md from docstrings.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is stale")
     args = parser.parse_args(argv)
-    path, text = root / "docs" / "api.md", render()
-    if path.exists() and path.read_text() == text:
-        return 0
-    print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
-    if args.check:
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return 0
+    return told(kept(root / "docs" / "api.md", render(), write=not args.check), root, check=args.check)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def measure_spiking(key: Row, device: str, seed: int, protocol: Row) -> list[Row
         alpha, beta = spiking.backward_coefficients(potential, spikes, weights, potential)
         inputs = {"alpha": alpha, "beta": beta, "reverse": True}
         expected = expect("linear_scan", some_rows(inputs))
-        admitted = {name: admit(lambda f=f: first_rows(f), inputs, expected) for name, f in scans.items()}  # type: ignore[misc]  # f, bound as a default, has no type
+        admitted = {name: admit(partial(first_rows, f), inputs, expected) for name, f in scans.items()}
         right = {name: scans[name] for name, (function, _) in admitted.items() if function is not None}
         samples = time_side_by_side(right, inputs, protocol["alone"], device)
     rows = [

@@ -15,6 +15,7 @@ from typing import Any
 
 from paper import plots
 from paper.bench import PAPER
+from paper.text import told
 
 T, OVER, CUT = 10, 2, 6  # the window; the step that terminates; the step that is cut
 TITLE = "One window of one environment: what each step looks ahead to"
@@ -144,9 +145,7 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the picture is stale")
     args = parser.parse_args(argv)
     stale = plots.refresh("boundaries", TITLE, drawn(), draw, SIZE, root / "docs", write=not args.check)
-    for path in stale:
-        print(f"{'stale' if args.check else 'drawn'}: {path.relative_to(root)}")
-    return 1 if args.check and stale else 0
+    return told(stale, root, check=args.check)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from paper import evidence
 from paper.baselines import TRUNCATES
 from paper.bench import PAPER, original, tables, tomllib
 from paper.render import SCAN, Cell
-from paper.text import ABSENT, PEER_GPU, between, markdown, number
+from paper.text import ABSENT, PEER_GPU, between, kept, markdown, number, told
 
 CODE = ("rlscan", "reference", "proofs")  # what a certificate is about
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
@@ -285,13 +285,8 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a rendered file is stale")
     args = parser.parse_args(argv)
     code = 0 if args.check else report(root)
-    stale = {path: text for path, text in documents(root).items() if not path.exists() or path.read_text() != text}
-    for path, text in stale.items():
-        print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
-        if not args.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    return 1 if args.check and stale else code
+    stale = [path for file, text in documents(root).items() for path in kept(file, text, write=not args.check)]
+    return told(stale, root, check=args.check) or code
 
 
 if __name__ == "__main__":

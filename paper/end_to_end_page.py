@@ -49,6 +49,11 @@ def ratio(theirs: float | None, ours: float | None) -> str:
 # Table 5
 
 
+def whole(row: Row) -> float | None:
+    """The time of an update, µs, of which the laps were measured."""
+    return best([[sum(lap) for lap in trial] for trial in row["values_credit_epochs_us"]])
+
+
 class Update:
     """The times of one implementation, µs: credit assignment alone, within the update, and the update."""
 
@@ -56,7 +61,7 @@ class Update:
         laps = row["values_credit_epochs_us"]
         self.alone = best(row["alone_us"]) or 0.0
         self.credit = best([[lap[1] for lap in trial] for trial in laps]) or 0.0
-        self.whole = best([[sum(lap) for lap in trial] for trial in laps]) or 0.0
+        self.whole = whole(row) or 0.0
 
     def amdahl(self, ours: Update) -> float:
         """1 / (1 − p + p/s), for the share p of the update that credit assignment alone is, and its speed-up s."""

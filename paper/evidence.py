@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paper.bench import best
+from paper.end_to_end_page import groups, whole
 from paper.text import number
 
 NOT_RUN = ("NOT RUN", "")
@@ -59,15 +60,16 @@ def faster(what: dict[str, Any], results: Path) -> Said:
 
     Of an update with laps the time is that of the whole.
     """
-    found = load(results / f"{what['file']}.json")
-    rows = [row for row in (found or {"rows": []})["rows"] if what.get("where", {}).items() <= row.items()]
-    cells: dict[str, dict[str, float | None]] = {}
-    for row in rows:
-        laps = row.get("values_credit_epochs_us")
-        samples = [[sum(lap) for lap in trial] for trial in laps] if laps else row.get("samples_us", [])
-        cell = json.dumps([x for name, x in row.items() if name in CELL])
-        cells.setdefault(cell, {})[row["implementation"]] = best(samples) if row["gate"]["passed"] else None
-    pairs = [(times.get("rlscan"), times.get(what["baseline"])) for times in cells.values()]
+
+    def time(row: dict[str, Any] | None) -> float | None:
+        if row is None or not row["gate"]["passed"]:
+            return None
+        return whole(row) if "values_credit_epochs_us" in row else best(row["samples_us"])
+
+    found = load(results / f"{what['file']}.json") or {"rows": []}
+    rows = [row for row in found["rows"] if what.get("where", {}).items() <= row.items()]
+    cells = groups(rows, *(name for name in CELL if rows and name in rows[0])).values()
+    pairs = [(time(cell.get("rlscan")), time(cell.get(what["baseline"]))) for cell in cells]
     ratios = [theirs / ours for ours, theirs in pairs if ours and theirs]
     if not ratios:
         return NOT_RUN

@@ -20,7 +20,7 @@ from paper.latex_numbers import GPU, macros, read
 from paper.performance import Run
 from paper.speed_tables import SECTIONS, by
 from paper.tex import ABSENT, absent, from_markdown, inline
-from paper.text import markdown
+from paper.text import kept, markdown, told
 from paper.verdicts import Cells
 
 FOLDER = Path("paper") / "manuscript" / "generated"
@@ -233,16 +233,10 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.latex", description="What the manuscript says of results.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     args = parser.parse_args(argv)
-    wanted = documents(root)
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    stale += sorted(set((root / FOLDER).glob("*.tex")) - wanted.keys())
-    for path in stale:
-        print(f"{'stale' if args.check else 'rendered' if path in wanted else 'removed'}: {path.relative_to(root)}")
-        if args.check:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[path]) if path in wanted else path.unlink()
-    return 1 if args.check and stale else 0
+    wanted: dict[Path, str | None] = {**documents(root)}
+    wanted |= dict.fromkeys(sorted(set((root / FOLDER).glob("*.tex")) - wanted.keys()))
+    stale = [path for file, text in wanted.items() for path in kept(file, text, write=not args.check)]
+    return told(stale, root, check=args.check)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import statistics
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from paper.plots import COLOURS, save
+from paper.plots import COLOURS, RENDERED, refresh
 from paper.text import ABSENT, markdown, number
 
 Result = dict[str, Any]
@@ -220,11 +218,4 @@ def render(folder: str, result: Result, root: Path, write: bool) -> list[Path]:
     shown = points(result)
     many = len({row["seed"] for row in result["rows"]})
     title = f"{TITLE}\n{result['device']}; thick: mean of {many} seed{'s' * (many > 1)}, thin: each seed"
-    text = json.dumps([title, shown])
-    digest = f"points {hashlib.sha256(text.encode()).hexdigest()}"
-    paths = [root / "paper" / "rendered" / f"{file_name(folder)}.{suffix}" for suffix in ("svg", "png")]
-    stale = [path for path in paths if not path.exists() or digest.encode() not in path.read_bytes()]
-    if stale and write:
-        paths[0].parent.mkdir(parents=True, exist_ok=True)
-        save(paths, digest, title, lambda figure: draw(figure, shown), (10, 7.5))
-    return stale
+    return refresh(file_name(folder), title, shown, draw, (10, 7.5), root / RENDERED, write)

@@ -22,7 +22,7 @@ from paper.limit_facts import (
     warps_words,
 )
 from paper.text import number
-from paper.verdicts import CELL, HEADLINE, Cells, label
+from paper.verdicts import CELL, HEADLINE, evaluate, label
 
 
 def headline(facts: Facts) -> Iterator[str]:
@@ -52,13 +52,10 @@ def headline(facts: Facts) -> Iterator[str]:
                 f"{statistics.median(of_trials):.2f}."
             )
     if facts.before:
-        before, worst = Cells(facts.before["rows"]), math.inf
-        for _, at in before.groups("estimator", "truncated", "repeat"):
-            worst = min(worst, at.us("doubling") / at.us("rlscan"))
-        runs = sum(row["implementation"] == "rlscan" for row in facts.before["rows"])
+        before = evaluate(facts.before["rows"])["headline"]
         yield (
-            f"In a run before, commit {facts.before['commit'][:12]}, the least of {runs} repeats of these calls was "
-            f"{worst:.2f} ([headline_before.json](results/h200/headline_before.json))."
+            f"In a run before, commit {facts.before['commit'][:12]}, the least of {before['cells']} repeats of these "
+            f"calls was {before['value']:.2f} ([headline_before.json](results/h200/headline_before.json))."
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paper.limit_facts import Code, Facts, Row, executed, shape_of
 from paper.limit_words import PARAGRAPHS, plainly
-from paper.text import markdown, number
+from paper.text import ABSENT, markdown, number
 from paper.verdicts import Cells
 
 
@@ -101,8 +101,8 @@ def compiled(facts: Facts) -> str:
         for name, rows in of.items():
             fresh, reused = ([row for row in rows if bool(row["new_kernels"]) is new] for new in (True, False))
             times = [[row["first_call_s"] for row in some] for some in (fresh, reused)]
-            first = [f"{statistics.median(x):.3g}" if x else "–" for x in times]
-            slowest = f"{max(times[0]):.3g}" if fresh else "–"
+            first = [f"{statistics.median(x):.3g}" if x else ABSENT for x in times]
+            slowest = f"{max(times[0]):.3g}" if fresh else ABSENT
             second = f"{1e6 * statistics.median(row['second_call_s'] for row in rows):.0f}"
             kernels = str(sum(row["new_kernels"] for row in rows))
             body.append([f"`{name}`", str(len(rows)), kernels, first[0], slowest, first[1], second])

@@ -18,7 +18,7 @@ from typing import Any
 from paper import end_to_end_page, performance, table_pages
 from paper.bench import PAPER, best, original, tables
 from paper.mutants import report as mutants
-from paper.text import PEER_GPU, between, made, markdown, number, pair
+from paper.text import PEER_GPU, between, kept, made, markdown, number, pair, told
 from rlscan.verify import deep
 
 RUNNERS = (None, "libraries")
@@ -219,15 +219,11 @@ def main(argv: list[str] | None = None, root: Path = PAPER.parent) -> int:
     args = parser.parse_args(argv)
     from paper import latex  # here, because it reads what this module renders
 
-    stale = {path: text for path, text in documents(root).items() if not path.exists() or path.read_text() != text}
-    for path, text in stale.items():
-        print(f"{'stale' if args.check else 'rendered'}: {path.relative_to(root)}")
-        if not args.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+    stale = [path for file, text in documents(root).items() for path in kept(file, text, write=not args.check)]
+    code = told(stale, root, check=args.check)
     flags = ["--check"] if args.check else []
     pages_are_stale = [pages.main(flags, root) for pages in (performance, table_pages, end_to_end_page, latex)]
-    return 1 if (args.check and stale) or any(pages_are_stale) else 0
+    return int(code or any(pages_are_stale))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,18 +100,10 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
         for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
             yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
+    few_rows = (*((512, T) for T in (128, 512, 2048, 4096)), (128, 8192), (64, 16384), (64, 65536), (1, 2**22))
     for actions, block, runs in ((4, 4, (4, 8, 16)), (6, 2, (2, 4, 8)), (8, 4, (2, 4, 8)), (18, 2, (1, 2, 4))):
-        for shape in (
-            (512, 128),
-            (512, 512),
-            (512, 2048),
-            (512, 4096),
-            (128, 8192),
-            (64, 16384),
-            (64, 65536),
-            (1, 2**22),
-        ):
-            alone = (32,) if shape[0] == 1 else (0, 32) if shape[0] > 64 else (0, 32)[shape[1] > 2**15 :]
+        for shape in few_rows:
+            alone = (32,) if shape[1] > 2**15 else (0, 32)
             tiles = rows_in_time(runs, (1, 2, 4), alone, block)
             yield Case("retrace", *shape, actions=actions), [t for t in tiles if t.steps <= shape[1]]
     for shape in ((4096, 128), (16384, 512), (4096, 2048)):
@@ -159,8 +152,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
         try:
             for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
-            # x and t, bound as defaults, have no type
-            row["us"] = min(device_samples([lambda x=x, t=tile: call(case, x, t) for x in sets], 5, 600.0))  # type: ignore[misc]
+            row["us"] = min(device_samples([partial(call, case, x, tile) for x in sets], 5, 600.0))
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:300]
         rows.append(row)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import multiprocessing
 import queue
 import sys
@@ -137,9 +138,9 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
     for metric in job.metrics:
         if metric == "full":
             turn_by_turn = partial(time_side_by_side, quick, inputs, protocol, "cuda")
-            usual = min(host_pace() for _ in range(20))
+            usual = min(host_pace() for _ in range(20)) if job.repeats > 1 else math.inf  # then any pace will do
             for repeat in range(job.repeats):
-                samples, disturbed = steady(turn_by_turn, usual) if job.repeats > 1 else (turn_by_turn(), [])
+                samples, disturbed = steady(turn_by_turn, usual)
                 for name, x in samples.items():
                     row = {**key, "implementation": name, "metric": metric, "repeat": repeat, "us": best(x)}
                     again = [{**one, "samples_us": one["samples_us"][name]} for one in disturbed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -111,7 +112,7 @@ def stream_samples(bytes_moved: float) -> list[float]:
     """The same for an add kernel that reads and writes as many bytes: the limit to compare with."""
     count = max(1, int(bytes_moved) // 12)
     triples = [torch.randn(3, count, device="cuda").unbind(0) for _ in range(rotation(bytes_moved))]
-    return device_samples([lambda a=a, b=b, c=c: torch.add(a, b, out=c) for a, b, c in triples])  # type: ignore[misc]
+    return device_samples([partial(torch.add, a, b, out=c) for a, b, c in triples])
 
 
 def host_samples(call: Call, trials: int = 11, calls: int = 200) -> list[float]:

@@ -124,7 +124,7 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 else:
                     values[f"{label(key)} {name}"] = group.us(name, metric=metric) / ours
         note = f"no comparison where the baseline was refused: {', '.join(refused)}" if refused else ""
-        record(f"grid_{metric}", "grid", f">= {least}", values, lambda v, _, least=least: v >= least, min, note)  # type: ignore[misc]
+        record(f"grid_{metric}", "grid", f">= {least}", values, lambda v, _, least=least: v >= least, min, note)  # type: ignore[misc]  # least, bound as a default, has no type
 
     shares = {}
     for section in ("grid", "bandwidth"):

@@ -70,10 +70,11 @@ def test_tests_that_were_all_skipped_are_no_pass(tmp_path: Path) -> None:
         assert read_tests(out, 0)[:2] == (total - skipped, passed)
 
 
-def test_a_file_of_tests_as_a_step(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text("def test_it():\n    assert True\n")
+@pytest.mark.parametrize(("three", "word"), [(3, "PASS"), (4, "FAIL")])
+def test_a_file_of_tests_as_a_step(tmp_path: Path, three: int, word: str) -> None:
+    (tmp_path / "test_it.py").write_text(f"def test_it():\n    assert 1 + 2 == {three}\n")
     claim = take(suite("it holds", [str(tmp_path / "test_it.py")]), silent)
-    assert (claim.cases, claim.verdict) == (1, "PASS"), claim.detail
+    assert (claim.cases, claim.verdict) == (1, word), claim.detail
 
 
 def test_a_mutant_that_lives_fails_the_claim(tmp_path: Path) -> None:

@@ -21,12 +21,11 @@ WALL_LIMIT = 1500  # seconds, where even the signal of judge.py isn't heard
 
 def warm() -> None:
     """Imports what every mutant needs; nothing of it may have started a thread, for the processes are forked."""
-    # F401: imported for the children, not for this function
-    import hypothesis.extra.numpy  # noqa: F401
-    import pytest  # noqa: F401
-    import sympy.polys.rings  # noqa: F401
+    import hypothesis.extra.numpy  # noqa: F401  # for the children, not for this function; so are the others
+    import pytest  # noqa: F401  # for the children
+    import sympy.polys.rings  # noqa: F401  # for the children
     import torch
-    import triton.language  # noqa: F401
+    import triton.language  # noqa: F401  # for the children
 
     torch.set_num_threads(1)
 
