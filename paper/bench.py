@@ -34,6 +34,9 @@ QUICK = {"warmup_calls": 2, "iterations_per_trial": 5, "trials": 2}
 
 Inputs = dict[str, Any]
 Implementation = Callable[..., Any]
+Trial = dict[str, list[float]]  # microseconds of every call, by implementation
+
+TURN = 10  # calls in a row of one implementation
 
 
 def original() -> dict[str, Any]:
@@ -109,25 +112,35 @@ def bytes_moved(estimator: str, inputs: Inputs) -> int:
 
 
 def time_side_by_side(
-    implementations: dict[str, Implementation], inputs: Inputs, protocol: dict[str, Any], device: str
+    implementations: dict[str, Implementation],
+    inputs: Inputs,
+    protocol: dict[str, Any],
+    device: str,
+    around: Callable[[Callable[[], Trial]], Trial] = lambda trial: trial(),
 ) -> dict[str, list[list[float]]]:
-    """Samples of every trial. Implementations take turns, trial by trial, so that a ratio compares like with like."""
+    """Samples of every trial. In it implementations take turns, `TURN` calls each, so that a ratio compares like with
+    like even while the host's speed changes. `around` measures a trial, and may do so more than once.
+    """
     measure = timer(device)
     calls = {name: partial(function, **inputs) for name, function in implementations.items()}
-    samples: dict[str, list[list[float]]] = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(protocol["warmup_calls"]):
             call()
+
+    def trial() -> Trial:
+        samples: Trial = {name: [] for name in calls}
+        for left in range(protocol["iterations_per_trial"], 0, -TURN):
+            for name, call in calls.items():
+                samples[name] += [round(measure(call), 3) for _ in range(min(left, TURN))]
+        return samples
+
     gc.collect()
     gc.disable()
     try:
-        for _ in range(protocol["trials"]):
-            for name, call in calls.items():
-                trial = [round(measure(call), 3) for _ in range(protocol["iterations_per_trial"])]
-                samples[name].append(trial)
+        trials = [around(trial) for _ in range(protocol["trials"])]
     finally:
         gc.enable()
-    return samples
+    return {name: [samples[name] for samples in trials] for name in calls}
 
 
 def best(samples: list[list[float]]) -> float | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import multiprocessing
 import queue
 import sys
@@ -26,7 +25,7 @@ import torch
 import rlscan
 from paper import split
 from paper.baselines import BASELINES
-from paper.bench import best, bytes_moved, original, time_side_by_side
+from paper.bench import Trial, best, bytes_moved, original, time_side_by_side
 from paper.cuda_rows import CUDA_ROWS
 from paper.gate import Expected, Verdict, admit, as_tuple, expect
 from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
@@ -42,8 +41,9 @@ from rlscan.verify.environment import environment
 
 LOOP_PROTOCOL = {"warmup_calls": 0, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call
 DEADLINE = 1200.0
-SLOWER = 1.15  # times the host's own pace: a repeat beside which it was slower is measured again
-ATTEMPTS = 4
+SLOWER = 1.15  # times the host's own pace: a trial beside which it was slower is measured again
+PATIENCE = 60  # trials of a cell that are
+PAUSE = 0.05  # seconds before each of those
 
 
 class Ready(NamedTuple):
@@ -109,23 +109,37 @@ def ordinary(job: Job, inputs: dict[str, Any]) -> Callable[..., Any]:
     return call
 
 
-def steady(measure: Callable[[], dict[str, Any]], usual: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is measured while the host keeps its usual pace, just before and just after; and what was disturbed.
+class Steady:
+    """Measures a trial again if the host was slower, just before or just after, than at its own pace.
 
-    Nothing but the host's own pace decides, and no sample is lost. After some attempts the last is taken as it is.
+    That is the least that a fixed piece of its work took in the whole run; nothing else decides. No sample is lost:
+    `disturbed` has those of trials that were measured again. After `patience` of them, trials are taken as they are.
     """
-    disturbed: list[dict[str, Any]] = []
-    while True:
-        before = host_pace()
-        samples = measure()
-        pace = max(before, host_pace()) / usual
-        if pace <= SLOWER or len(disturbed) == ATTEMPTS - 1:
-            return samples, disturbed
-        disturbed.append({"pace": round(pace, 3), "samples_us": samples})
-        time.sleep(0.2)
+
+    def __init__(self, own: Any, patience: int) -> None:
+        self.own, self.patience = own, patience  # `own.value` is shared by all processes
+        self.disturbed: list[dict[str, Any]] = []
+
+    def pace(self) -> float:
+        pace = host_pace()
+        self.own.value = min(self.own.value, pace)
+        return pace
+
+    def __call__(self, trial: Callable[[], Trial]) -> Trial:
+        while self.patience:
+            before = self.pace()
+            samples = trial()
+            pace = max(before, self.pace()) / self.own.value
+            if pace <= SLOWER:
+                return samples
+            self.patience -= 1
+            self.disturbed.append({"pace": round(pace, 3), "samples_us": samples})
+            time.sleep(PAUSE)
+        return trial()
 
 
-def measure(ready: Ready) -> list[dict[str, Any]]:
+def measure(ready: Ready, own_pace: Any) -> list[dict[str, Any]]:
+    """The rows of a cell. `own_pace.value` is the host's own pace, as far as known."""
     job = ready.job
     torch.set_grad_enabled(False)
     inputs = job.inputs()
@@ -137,10 +151,10 @@ def measure(ready: Ready) -> list[dict[str, Any]]:
     quick = {name: f for name, f in ready.functions.items() if name != "loop"}
     for metric in job.metrics:
         if metric == "full":
-            turn_by_turn = partial(time_side_by_side, quick, inputs, protocol, "cuda")
-            usual = min(host_pace() for _ in range(20)) if job.repeats > 1 else math.inf  # then any pace will do
+            steady = Steady(own_pace, PATIENCE if job.repeats > 1 else 0)
             for repeat in range(job.repeats):
-                samples, disturbed = steady(turn_by_turn, usual)
+                samples = time_side_by_side(quick, inputs, protocol, "cuda", steady)
+                disturbed, steady.disturbed = steady.disturbed, []
                 for name, x in samples.items():
                     row = {**key, "implementation": name, "metric": metric, "repeat": repeat, "us": best(x)}
                     again = [{**one, "samples_us": one["samples_us"][name]} for one in disturbed]
@@ -202,7 +216,7 @@ def unmeasured(wanted: list[Job], rows: list[dict[str, Any]]) -> list[dict[str, 
     return [row for job in left for row in blank(job, "not measured")]
 
 
-def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, results: Any) -> None:
+def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, own_pace: Any, results: Any) -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     sys.path.insert(0, folder)
@@ -218,7 +232,7 @@ def worker(mine: list[Job], folder: str, barrier: Any, turn: Any, results: Any) 
     for one in ready:
         with turn:
             try:
-                results.put((one.job, measure(one), ""))
+                results.put((one.job, measure(one, own_pace), ""))
             except Exception as error:
                 results.put((one.job, [], f"{type(error).__name__}: {error}"))
             torch.cuda.empty_cache()
@@ -230,6 +244,7 @@ def run(
     """The rows of all jobs, and what went wrong. `tell` gets those of each cell as soon as they are there."""
     context = multiprocessing.get_context("spawn")
     barrier, turn, results = context.Barrier(processes), context.Lock(), context.Queue()
+    own_pace = context.Value("d", min(host_pace() for _ in range(100)))
     shares: list[list[Job]] = [[] for _ in range(processes)]
     for job in sorted(wanted, key=cost, reverse=True):
         min(shares, key=lambda share: sum(map(cost, share))).append(job)
@@ -238,7 +253,9 @@ def run(
     errors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         without_guard(Path(folder))
-        workers = [context.Process(target=worker, args=(share, folder, barrier, turn, results)) for share in shares]
+        workers = [
+            context.Process(target=worker, args=(share, folder, barrier, turn, own_pace, results)) for share in shares
+        ]
         try:
             for process in workers:
                 process.start()

@@ -94,7 +94,7 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         unknown = any(map(math.isnan, runs.values()))
         verdicts[label(key)] = math.nan if unknown else float(len({enough(v, k) for k, v in runs.items()}))
     again = sum("disturbed" in row for row in headline.where(implementation="rlscan", metric="full").rows)
-    note = f"{again} runs were measured again, because the host was slower than its own pace; all samples are kept"
+    note = f"trials of {again} runs were measured again: the host was slower than its own pace; all samples are kept"
     record(
         "headline",
         "grid",

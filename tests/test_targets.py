@@ -1,9 +1,11 @@
 """The speed targets: a target is met only where every cell of it was measured and reached."""
 
+import itertools
 import json
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run fr
 
 import synthetic_targets as synthetic
 
-from paper import jobs, split, targets
-from paper.bench import PAPER
+from paper import bench, jobs, split, targets
 from paper.gate import Verdict
 from paper.verdicts import ROWS, RUNS, evaluate, label, wholes
 
@@ -132,26 +133,42 @@ def test_one_bad_run_misses_the_headline(rows: Rows) -> None:
     assert found["headline_agrees"]["missed"] == ["gae"]
 
 
+def test_implementations_take_turns_within_a_trial() -> None:
+    called: list[str] = []
+    calls = {name: partial(called.append, name) for name in "ab"}
+    protocol = {"warmup_calls": 1, "iterations_per_trial": bench.TURN + 2, "trials": 2}
+    samples = bench.time_side_by_side(calls, {}, protocol, "cpu", lambda trial: trial() and trial())
+    trial = ["a"] * bench.TURN + ["b"] * bench.TURN + ["a", "a", "b", "b"]
+    assert called == ["a", "b", *trial * 4]
+    assert {name: [*map(len, x)] for name, x in samples.items()} == {name: [bench.TURN + 2] * 2 for name in "ab"}
+
+
 def test_what_is_measured_beside_a_slow_host_is_measured_again_and_kept(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def paced(*paces: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Two paces an attempt, where the usual one is 100."""
-        left, turns = list(paces), iter(range(len(paces)))
+    def paced(patience: int, *paces: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Two trials, and two paces for every one that is measured; the host's own pace is 100."""
+        left, turns = list(paces), itertools.count()
         monkeypatch.setattr(targets, "host_pace", lambda: left.pop(0))
-        found = targets.steady(lambda: {"rlscan": [[float(next(turns))]]}, 100.0)
+        steady = targets.Steady(SimpleNamespace(value=100.0), patience)
+        trials = [steady(lambda: {"rlscan": [float(next(turns))]}) for _ in range(2)]
         assert not left
-        return found
+        return trials, steady.disturbed
+
+    def trials(*numbers: float) -> list[dict[str, Any]]:
+        return [{"rlscan": [number]} for number in numbers]
 
     monkeypatch.setattr(targets.time, "sleep", lambda _: None)
-    assert paced(100.0, 114.0) == ({"rlscan": [[0.0]]}, [])
-    first = {"pace": 1.2, "samples_us": {"rlscan": [[0.0]]}}
-    assert paced(100.0, 120.0, 99.0, 101.0) == ({"rlscan": [[1.0]]}, [first])
-    samples, disturbed = paced(*[200.0] * 2 * targets.ATTEMPTS)  # a host that stays slow is taken as it is
-    assert samples == {"rlscan": [[targets.ATTEMPTS - 1.0]]}
-    assert [one["pace"] for one in disturbed] == [2.0] * (targets.ATTEMPTS - 1)
+    assert paced(9, 100.0, 114.0, 101.0, 100.0) == (trials(0, 1), [])
+    first = {"pace": 1.2, "samples_us": {"rlscan": [0.0]}}
+    assert paced(9, 100.0, 120.0, 99.0, 101.0, 99.0, 99.0) == (trials(1, 2), [first])
+    assert paced(9, 80.0, 80.0, 100.0, 80.0, 90.0, 80.0)[1] == [{"pace": 1.25, "samples_us": {"rlscan": [1.0]}}]
+    found, disturbed = paced(3, *[200.0] * 6)  # a host that stays slow is taken as it is
+    assert found == trials(3, 4)
+    assert disturbed == [{"pace": 2.0, "samples_us": one} for one in trials(0, 1, 2)]
+    assert paced(0) == (trials(0, 1), [])
     again = [{**row, "disturbed": disturbed} if matching(row, **HEADLINE, repeat=3) else row for row in rows]
-    assert evaluate(again)["headline"]["note"].startswith("1 runs were measured again")
+    assert evaluate(again)["headline"]["note"].startswith("trials of 1 runs were measured again")
     assert "note" not in evaluate(rows)["headline"]
 
 
@@ -197,7 +214,9 @@ def test_what_cannot_be_captured_leaves_the_other_times(monkeypatch: pytest.Monk
     right = Verdict(0.0)
     ready = targets.Ready(job, {"rlscan": lambda **_: 3.0, "doubling": fails}, {"rlscan": right, "doubling": right})
     with torch.enable_grad():  # puts back what measure() switches off
-        found = {(row["implementation"], row["metric"]): row for row in targets.measure(ready)}
+        found = {
+            (row["implementation"], row["metric"]): row for row in targets.measure(ready, SimpleNamespace(value=1.0))
+        }
     assert torch.is_grad_enabled()
     assert found["rlscan", "device"]["us"] == 3.0
     assert found["doubling", "full"]["us"] == 5.0
@@ -220,6 +239,6 @@ def test_judging_anew_changes_nothing(rows: Rows, tmp_path: Path, capsys: pytest
 
 
 def test_committed_verdicts_are_those_of_the_committed_rows() -> None:
-    for path in PAPER.glob("results/*/targets.json"):
+    for path in bench.PAPER.glob("results/*/targets.json"):
         rows = split.load(path.with_name(ROWS))["rows"]
         assert json.loads(path.read_text())["targets"] == {**evaluate(rows), **wholes(evaluate(rows))}, path
