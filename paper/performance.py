@@ -78,7 +78,8 @@ def provenance(head: dict[str, Any]) -> str:
             f"{head['date']}.",
             "",
             f"- **Full call**: {protocol['timer']}; {protocol['trials']} trials of {protocol['iterations_per_trial']} "
-            f"calls after {protocol['warmup_calls']}; {protocol['estimator']}. Implementations take turns within a trial.",
+            f"calls after {protocol['warmup_calls']}; {protocol['estimator']}. Implementations take turns within a "
+            "trial.",
             "- **Device time**: a CUDA graph of many calls, replayed, over inputs that rotate so that large ones are "
             "not in cache; minimum over trials.",
             "- **Stream**: an add kernel that reads and writes as many bytes, by the same clock. A share of stream "
