@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -100,7 +101,8 @@ def run(device: str, longest: int, seed: int, processes: int) -> dict[str, Any]:
     jobs.sort(key=lambda job: -job[2])
     start = time.perf_counter()
     rows = []
-    with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+    context = multiprocessing.get_context("spawn")  # a fork could not use the GPU
+    with concurrent.futures.ProcessPoolExecutor(processes, context) as pool:
         for row in pool.map(measure, jobs):
             rows.append(row)
             print(f"{row['estimator']:<20} {row['dtype']:<9} T = {row['steps']:<8} {row['share']:.3f}", flush=True)
