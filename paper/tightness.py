@@ -90,7 +90,7 @@ def measure(job: tuple[str, str, int, str, int]) -> Row:
 
 
 def run(device: str, longest: int, seed: int, processes: int) -> dict[str, Any]:
-    """Every row, the slowest first; in processes of their own on a CPU."""
+    """Every row, the slowest first, in processes of their own."""
     jobs = [
         (estimator, dtype, steps, device, seed)
         for dtype, lengths in STEPS.items()
@@ -188,8 +188,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     folder = results_folder(options.device)
     if not options.render:
-        processes = 1 if options.device.startswith("cuda") else min(8, os.cpu_count() or 1)
-        result = run(options.device, options.longest, options.seed, processes)
+        result = run(options.device, options.longest, options.seed, min(8, os.cpu_count() or 1))
         write(result, options.out or PAPER / "results" / folder / "tightness.json")
         print(f"at most {max(row['share'] for row in result['rows']):.3f} of the bound, {result['seconds']} s")
     if options.out is None:
