@@ -148,9 +148,9 @@ def sections(result: Result) -> list[str]:
         "Training is chaotic: a rounding flips an action sooner or later, and from there on two runs are two draws. So "
         "it is judged in three steps. At every judged update the advantages of rlscan and of the loop, on the same "
         "window, have to be within the a-priori bound of the float64 reference (first column: the most of it that was "
-        "used). Computed in float64 and rounded to float32 they hardly ever differ, so those runs should take the same "
-        "actions throughout and end in the same weights, bit for bit; then float32's rounding is all that tells the "
-        "two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan and "
+        "used). Computed in float64 and rounded to float32 one in millions differs; until one does, those runs take "
+        "the same actions, and where none does they end in the same weights, bit for bit: rounding is all that tells "
+        "the two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan and "
         "the loop are apart (mean distance of the two curves of a seed) stands beside how far two seeds of rlscan are, "
         "and the last column has the difference of the mean returns, with its standard error.",
         agreement_table(result),

@@ -39,7 +39,6 @@ class Facts(NamedTuple):
     code: Code | None
     accesses: Row | None
     first_calls: Row | None
-    before: Row | None = None  # the headline's repeats in a run before this one
 
     @property
     def multiprocessors(self) -> int:

@@ -23,7 +23,7 @@ def load(root: Path, folder: str, head: Row, targets: Row, cells: Cells) -> Fact
         return json.loads(file.read_text()) if file.exists() else None
 
     code = found("sm90/machine_code.json")
-    others = (found(f"{folder}/{name}.json") for name in ("accesses", "first_calls", "headline_before"))
+    others = (found(f"{folder}/{name}.json") for name in ("accesses", "first_calls"))
     return Facts(targets, cells, head, Code(code) if code else None, *others)
 
 

@@ -33,7 +33,7 @@ from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_pace, host_samples, rotation, stream_samples
 from paper.unguarded import without_guard
-from paper.verdicts import ROWS, evaluate, wholes
+from paper.verdicts import PATIENCE, ROWS, evaluate, wholes
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
@@ -42,8 +42,7 @@ from rlscan.verify.environment import environment
 LOOP_PROTOCOL = {"warmup_calls": 0, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call
 DEADLINE = 1200.0
 SLOWER = 1.15  # times the host's own pace: a trial beside which it was slower is measured again
-PATIENCE = 60  # trials of a cell that are
-PAUSE = 0.05  # seconds before each of those
+PAUSE = 0.05  # seconds before that
 
 
 class Ready(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 HEADLINE = (4096, 128)
 LARGE = 2**23  # N·T from which bandwidth counts
 RUNS = 10  # of the headline
+PATIENCE = 60  # trials of them that are measured again, an estimator
 ROWS = "targets_rows.json"  # where rows are that say nothing else
 
 
