@@ -150,9 +150,9 @@ def sections(result: Result) -> list[str]:
         "window, have to be within the a-priori bound of the float64 reference (first column: the most of it that was "
         "used). Computed in float64 and rounded to float32 one in millions differs; until one does, those runs take "
         "the same actions, and where none does they end in the same weights, bit for bit: rounding is all that tells "
-        "the two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan and "
-        "the loop are apart (mean distance of the two curves of a seed) stands beside how far two seeds of rlscan are, "
-        "and the last column has the difference of the mean returns, with its standard error.",
+        "the two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan "
+        "and the loop are apart (mean distance of the two curves of a seed) stands beside how far two seeds of rlscan "
+        "are, and the last column has the difference of the mean returns, with its standard error.",
         agreement_table(result),
         "### The time",
         "Median milliseconds of a phase and of an update, over all updates and seeds; runs take turns, update by "
