@@ -69,6 +69,8 @@ def judge(claim: Claim, root: Path, name: str, device: Device) -> Verdict | None
             return Verdict(*evidence.target(what["target"], results / name))
         if "file" in what:
             return Verdict(*evidence.faster(what, results / name))
+        if "learned" in what:
+            return Verdict(*evidence.learned(what["learned"], results / name))
         return measured(what, read(root, name, what["table"]))
     certificate = read(root, name, "certificate")
     return Verdict(NOT_RUN) if certificate is None else certified(claim, certificate, device["paths"])

@@ -73,6 +73,8 @@ def test_a_claim_says_what_it_is_and_where_it_ends(name: str) -> None:
     elif "file" in claim.get("measured", {}):
         assert claim["measured"]["file"] in {part.file for part in end_to_end.parts().values()}
         assert claim["measured"]["baseline"] in end_to_end.NAMES["cuda"]
+    elif "learned" in claim.get("measured", {}):
+        assert claim["measured"]["learned"] == end_to_end.parts()["learning"].file
     elif claim["kind"] == "measured":
         assert claim["measured"]["table"] in tables()
         assert claim["measured"]["baseline"] in tables()[claim["measured"]["table"]]["implementations"]

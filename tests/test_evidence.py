@@ -83,6 +83,27 @@ def test_mutants_that_survive_fail(tmp_path: Path, total: int, killed: int, equi
     assert paper_evidence.mutants(150, tmp_path)[0] == word
 
 
+def test_learning_passes_only_within_the_bound_and_in_less_time(tmp_path: Path) -> None:
+    def row(task: str, variant: str, us: float, passed: bool = True) -> dict[str, Any]:
+        return {
+            "task": task, "seed": 0, "variant": variant, "gate": {"passed": passed},
+            "rollout_credit_epochs_us": [[1.0, us, 1.0]],
+        }  # fmt: skip
+
+    def verdict(*rows: dict[str, Any]) -> tuple[str, str]:
+        (tmp_path / "learning.json").write_text(json.dumps({"rows": rows}))
+        return paper_evidence.learned("learning", tmp_path)
+
+    assert paper_evidence.learned("learning", tmp_path) == (NOT_RUN, "")
+    ours, loop = row("cartpole", "rlscan", 2.0), row("cartpole", "loop", 4.0)
+    assert verdict(ours) == (NOT_RUN, "")
+    assert verdict(ours, loop) == ("PASS", "1.50 to 1.50 ×, 2 runs")
+    others = (row("pendulum", "rlscan", 3.0), row("pendulum", "loop", 2.0))
+    assert verdict(ours, loop, *others) == ("FAIL", "0.80 to 1.50 ×, 4 runs")
+    outside = verdict(ours, loop, row("cartpole", "loop in float64", 1.0, passed=False))
+    assert outside == ("FAIL", "1.50 to 1.50 ×, 3 runs, 1 outside the bound")
+
+
 def test_every_cell_of_a_file_has_to_be_as_fast(tmp_path: Path) -> None:
     def row(name: str, steps: int, *us: float, passed: bool = True, what: str = "backward scan") -> dict[str, Any]:
         gate = {"passed": passed}
