@@ -179,31 +179,46 @@ def blocks(text: str) -> Iterator[list[str]]:
 
 
 def from_markdown(text: str, caption: str = "", label: str = "") -> str:
-    """LaTeX of a page. A paragraph right before a table is its caption, else `caption` is; `label` is the first's."""
+    """LaTeX of a page; `label` is its first table's.
+
+    A paragraph right before a table is its caption, else `caption` and the section are. The name of a section that
+    begins with a table stands in that.
+    """
     parts: list[str] = []
     pending = ""  # a paragraph that may be a caption
+    section, told = "", True  # the last heading, and whether it stands there
+
+    def say(words: str) -> None:
+        nonlocal told
+        if not told:
+            parts.append(rf"\paragraph{{{section}.}}")
+        parts.append(words)
+        told = True
+
     for block in blocks(text):
         first = block[0]
         summary = re.fullmatch(r"<details><summary>(.*)</summary>", first)
-        if first.startswith("|"):
-            if len(pending) > CAPTION:
-                parts.append(inline(pending))
-                pending = ""
-            parts.append(table(block, inline(pending.rstrip(":.")) or caption, label))
-            pending, label = "", ""
-            continue
-        if pending:
-            parts.append(inline(pending))
+        is_table = first.startswith("|")
+        if pending and not (is_table and len(pending) <= CAPTION):
+            say(inline(pending))
             pending = ""
-        if summary:
+        if is_table:
+            own = [*([] if told else [section]), *([inline(pending.rstrip(":."))] if pending else [])]
+            parts.append(table(block, ". ".join(own or filter(None, (caption, section))), label))
+            pending, label, told = "", "", True
+        elif summary:
             pending = summary[1]
         elif first.startswith("- "):
-            parts.append(listed(block))
+            say(listed(block))
         elif first.startswith("#"):
-            parts += [rf"\paragraph{{{inline(line.lstrip('# '))}.}}" for line in block]
+            if not told:
+                say("")
+            section, told = inline(" ".join(block).lstrip("# ")), False
         elif not first.startswith(("![", "</details>", "<!--")):
             pending = " ".join(block)
-    return "\n\n".join(filter(None, [*parts, inline(pending)])) + "\n"
+    if pending or not told:
+        say(inline(pending))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def listed(block: list[str]) -> str:

@@ -159,6 +159,11 @@ def test_markdown_becomes_latex() -> None:
     rows = "\n".join("| 1 | 2 |" for _ in range(40))
     assert r"\begin{longtable}" in tex.from_markdown(f"| a | b |\n| --- | ---: |\n{rows}\n")
     assert r"\caption{\texttt{x} against y}" in tex.from_markdown("`x` against y:\n\n| a |\n| --- |\n| **0.5** |\n")
+    cells = "| a |\n| --- |\n| 1 |"
+    sections = tex.from_markdown(
+        f"### One\n\n{cells}\n\n### Two\n\nWhy:\n\n{cells}\n\n### Three\n\nx\n\n- y\n\n{cells}", "All"
+    )
+    assert re.findall(r"\\(?:caption|paragraph)\{(.*)\}", sections) == ["One", "Two. Why", "Three.", "All. Three"]
     assert tex.escaped("é☃") == "e[U+2603]"
 
 
