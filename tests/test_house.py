@@ -244,14 +244,16 @@ def tracked(*suffixes: str) -> list[str]:
 TEXT = (".py", ".ipynb", ".md", ".toml", ".txt", ".cff", ".json", "Makefile", "run")
 KNOWN_HOSTS = {"arxiv.org", "semver.org"}
 A_FOLDER_OF_ONE_MACHINE = re.compile(r"(?<![\w.~$}/-])/(?:home|root|opt|work|mnt|media|Users|tmp)/\w")
+A_PICTURE = re.compile(r'"image/png": "[A-Za-z0-9+/=]*')
 A_REMINDER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 
 def test_no_file_names_a_folder_of_one_machine_or_leaves_a_reminder() -> None:
     for path in tracked(*TEXT):
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
-            assert not A_FOLDER_OF_ONE_MACHINE.search(line), (path, number)
-            assert not A_REMINDER.search(line), (path, number)
+            words = A_PICTURE.sub("", line) if path.endswith(".ipynb") else line
+            assert not A_FOLDER_OF_ONE_MACHINE.search(words), (path, number)
+            assert not A_REMINDER.search(words), (path, number)
 
 
 def test_every_link_goes_to_a_known_host() -> None:
