@@ -161,10 +161,14 @@ def parts() -> dict[str, Part]:
     }
 
 
-def run(part: Part, name: str, device: str, seed: int, protocol: Row, out: Path | None, resume: bool) -> Row:
+def run(
+    part: Part, name: str, device: str, seed: int, protocol: Row, out: Path | None, resume: bool, beside: str = ""
+) -> Row:
     """Measures the cells that are missing, and writes after each."""
-    head = {"part": name, "label": part.title, **environment(device), "device": device_name(device), "seed": seed}
+    head: Row = {"part": name, "label": part.title, **environment(device), "device": device_name(device), "seed": seed}
     head["protocol"] = json.loads(json.dumps(protocol))
+    if beside:
+        head["beside"] = beside
     result = {**head, "rows": []}
     if resume and out is not None and out.exists():
         old = json.loads(out.read_text())
@@ -198,6 +202,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="default: paper/results/<device>/<part's file>.json; none for --quick")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, help="how many seeds learn, from --seed on (default 3; on a CPU 1)")
+    parser.add_argument("--beside", default="", help="what else runs on this machine meanwhile, for the page")
     parser.add_argument("--quick", action="store_true", help="the least that runs: shows that it runs, not how fast")
     parser.add_argument("--resume", action="store_true", help="keep the cells that FILE has from this very commit")
     args = parser.parse_args(argv)
@@ -218,7 +223,7 @@ def main(argv: list[str] | None = None) -> int:
         protocol["seeds"] = {device: args.seeds}
     default = PAPER / "results" / results_folder(device) / f"{part.file}.json"
     out = args.out or (None if args.quick else default)
-    result = run(part, args.part, device, args.seed, protocol, out, args.resume)
+    result = run(part, args.part, device, args.seed, protocol, out, args.resume, args.beside)
     if out is not None:
         print(out)
     failed = [row for row in result["rows"] if not row["gate"]["passed"]]

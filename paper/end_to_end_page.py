@@ -70,7 +70,15 @@ class Update:
 
 
 def share(x: float) -> str:
-    return f"{100 * x:.2f} %" if x < 0.1 else f"{100 * x:.1f} %"
+    return f"{100 * x:.2g} %" if x < 0.001 else f"{100 * x:.2f} %" if x < 0.1 else f"{100 * x:.1f} %"
+
+
+def calls(protocol: Row) -> str:
+    """The trials of a full call alone."""
+    return (
+        f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
+        f"{protocol['estimator']}"
+    )
 
 
 def paper_words(x: Any, percent: bool = False) -> str:
@@ -125,7 +133,8 @@ def table5(result: Result) -> list[str]:
         "layers, so its shares are those of another update. *Alone*: the call by itself, the device waited for before "
         "and after. *Within*: between two marks inside an update, where the host runs ahead. *End to end*: the "
         "update's time over that with rlscan. *Amdahl* predicts it from what credit assignment takes alone: "
-        "1 / (1 − p + p/s), p its share and s its speed-up. "
+        "1 / (1 − p + p/s), p its share and s its speed-up. Alone a call waits for its launch, which an update hides: "
+        "that prediction is an upper limit. "
         f"{protocol['trials']} trials of {protocol['updates_per_trial']} updates, turn by turn, after "
         f"{protocol['warmup_updates']}; {protocol['alone']['estimator']}; {protocol['timer']}."
     )
@@ -163,8 +172,8 @@ def llm(result: Result) -> list[str]:
         "([examples/token_gae.py](../../examples/token_gae.py)); the last column counts the tokens whose result has "
         "another bit when the padding is NaN. A ratio is the other's time over rlscan's; **bold** is a loss. Every "
         "row of the batch is checked beside the portable path in float64, and rows from the first to the last beside "
-        "the reference; {timer}."
-    ).format(**result["protocol"])
+        "the reference. {calls}; the loop, hundreds of times slower, is the better of two calls; {timer}."
+    ).format(**result["protocol"], calls=calls(result["protocol"]["alone"]))
     return [reading, markdown(head, body)]
 
 
@@ -181,17 +190,18 @@ def spiking(result: Result) -> list[str]:
                 ratio(times.get("doubling"), times["rlscan"]),
                 ratio(times.get("loop"), times["rlscan"]),
                 number(swept),
+                ratio(swept, times["rlscan"]),
                 ABSENT if sweeps is None else str(sweeps),
             ]
         )
-    head = ["neurons × steps", "rlscan, µs", "vs doubling", "vs loop", "spikes in sweeps, µs", "sweeps"]
+    head = ["neurons × steps", "rlscan, µs", "vs doubling", "vs loop", "spikes in sweeps, µs", "vs sweeps", "sweeps"]
     reading = (
         "Leaky integrate-and-fire neurons with a hard reset, decay {decay:g} ([examples/spiking.py]"
         "(../../examples/spiking.py)). *Backward scan*: ∂L/∂I from given coefficients. *Forward and backward*: spikes "
         "step by step, the potential and the gradient by `rlscan.linear_scan` (or the compiled doubling scan), against "
         "a loop that autograd differentiates; *in sweeps* finds the spikes by scans too, and so many of them it took. "
-        "A ratio is the other's time over rlscan's; **bold** is a loss. {timer}."
-    ).format(**result["protocol"])
+        "A ratio is the other's time over rlscan's; **bold** is a loss. {calls}; {timer}."
+    ).format(**result["protocol"], calls=calls(result["protocol"]["alone"]))
     return [reading, markdown(head, body)]
 
 
@@ -217,7 +227,8 @@ def page(part: str, results: list[tuple[str, Result]]) -> str:
     _, body = PAGES[part]
     texts = [f"# {results[0][1]['label']}"]
     for folder, result in results:
-        texts += [f"## {result['device']}", f"{made(result)} Gate: {result['protocol']['correctness_gate']}."]
+        beside = f" Beside it ran, on the same machine: {result['beside']}." if "beside" in result else ""
+        texts += [f"## {result['device']}", f"{made(result)} Gate: {result['protocol']['correctness_gate']}.{beside}"]
         if part == "learning":
             texts.append(f"![{learning_page.TITLE}]({learning_page.file_name(folder)}.svg)")
         texts += [*body(result), refused(result)]

@@ -4,9 +4,9 @@ How it is judged that rlscan and the loop learn the same, when training is chaot
 
 1. At every judged update both compute the advantages of the very same window, and both have to be within the a-priori
    bound of the float64 reference.
-2. Computed in float64 and rounded to float32, the two give the same advantages but for one in millions. Until one
-   differs, runs "in float64" take the same actions, and where none does they end in the same weights, bit for bit: then
-   nothing but the rounding of float32 tells rlscan and the loop apart.
+2. Computed in float64 and rounded to float32, the two hardly ever differ. While they do not, runs "in float64" take the
+   same actions, and where such runs end in the same weights, bit for bit, nothing but the rounding of float32 tells
+   rlscan and the loop apart.
 3. In float32 the update is reported in which the first action differs, and the distance between the two curves beside
    that between seeds.
 """

@@ -144,25 +144,28 @@ def sections(result: Result) -> list[str]:
     )
     return [
         f"{settings}. [examples/ppo.py](../../examples/ppo.py) is what runs.",
-        "### The same curves",
+        "### How far the curves agree",
         "Training is chaotic: a rounding flips an action sooner or later, and from there on two runs are two draws. So "
         "it is judged in three steps. At every judged update the advantages of rlscan and of the loop, on the same "
         "window, have to be within the a-priori bound of the float64 reference (first column: the most of it that was "
-        "used). Computed in float64 and rounded to float32 one in millions differs; until one does, those runs take "
-        "the same actions, and where none does they end in the same weights, bit for bit: rounding is all that tells "
-        "the two apart. In float32 they take the same actions for a while; from the first other one on, how far rlscan "
-        "and the loop are apart (mean distance of the two curves of a seed) stands beside how far two seeds of rlscan "
-        "are, and the last column has the difference of the mean returns, with its standard error.",
+        "used). Computed in float64 and rounded to float32 the two hardly ever differ; while they do not, those runs "
+        "take the same actions, and where such runs end in the same weights, bit for bit, rounding is all that tells "
+        "the two apart. Where they part, it is the windows before that are shown to agree. In float32 they take the "
+        "same actions for a while; from the first other one on, how far rlscan and the loop are apart (mean distance "
+        "of the two curves of a seed) stands beside how far two seeds of rlscan are, and the last column has the "
+        "difference of the mean returns, with its standard error; of so few seeds two standard errors say little.",
         agreement_table(result),
         "### The time",
         "Median milliseconds of a phase and of an update, over all updates and seeds; runs take turns, update by "
         "update. "
-        f"{result['protocol']['timer']}.",
+        f"{result['protocol']['timer']}. Credit assignment is a phase between two marks, its launch "
+        "included; other phases are the same for both, so what they differ by is noise.",
         times_table(result),
         "### What the semantics are worth",
         "The same seeds with `terminated | truncated` for termination. The policy is judged on episodes that start "
         "anew and are not cut; V(s_0) is what the value function says of their first state, and should be the "
-        "discounted return. Where a difference is not larger than that between seeds (thin lines), it says nothing.",
+        "discounted return. Where a difference is not larger than that between seeds (thin lines), it says nothing. A "
+        "policy may be as good although V(s_0) is not what it gets.",
         worth_table(result),
     ]
 

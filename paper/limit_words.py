@@ -42,7 +42,9 @@ def headline(facts: Facts) -> Iterator[str]:
                 for name in ("rlscan", "doubling")
             ]
             slow = all(min(us) > 1.2 * median for us, median in zip(trials, usual, strict=True))
-            why = ": a full call at this shape is the host's time, and the host was slower then" if slow else ""
+            why = (
+                ": both were slower, which points to the host, whose time a full call of this shape is" if slow else ""
+            )
             of_trials = [theirs / ours for ours, theirs in zip(*trials, strict=True)]
             yield (
                 f"In that of `{key[0]}`{' with truncations' * bool(key[1])}, run {key[2]}, rlscan's {len(of_trials)} "
@@ -55,7 +57,7 @@ def headline(facts: Facts) -> Iterator[str]:
             if again:
                 yield (
                     f"{again} trials of this call were measured again, because the host was slower than its own pace; "
-                    f"from {PATIENCE} on they are taken as they are."
+                    f"after {PATIENCE} its pace is no longer taken."
                 )
 
 
@@ -120,6 +122,10 @@ def rows_full(facts: Facts) -> Iterator[str]:
     missed = missed_cells(facts, "rows_full", "rows", "num_envs", "seq_len")
     names = ("rlscan", "cuda_rows", "cuda_rows_prepared")
     rest: dict[str, list[float]] = {name: [] for name in names}
+    everywhere = [
+        at.us("rlscan", metric="full") - at.us("rlscan", metric="device")
+        for _, at in facts.cells.where(section="rows").groups("num_envs", "seq_len")
+    ]
     won = 0
     for _, at in missed:
         full, device = ({name: at.us(name, metric=metric) for name in names} for metric in ("full", "device"))
@@ -131,13 +137,14 @@ def rows_full(facts: Facts) -> Iterator[str]:
     yield (
         f"The {len(missed)} cells have {steps} steps or fewer, and by device time rlscan is faster at {won} of them. "
         f"A full call less its device time is {ours} µs for rlscan, {plain} µs for the CUDA kernel through PyTorch's "
-        f"launcher and {prepared} µs for the one whose arguments lie ready and which checks nothing (medians)."
+        f"launcher and {prepared} µs for the one whose arguments lie ready and which checks nothing (medians; over all "
+        f"shapes {number(statistics.median(everywhere))} µs for rlscan)."
     )
     host = facts.cells.where(section="host").us("rlscan")
     if not math.isnan(host):
         yield (
-            f"rlscan's host part is {number(host)} µs, with every check, the allocation of two results and the launch; "
-            "the prepared call allocates them too and checks nothing."
+            f"Of that the host's part is {number(host)} µs in a stream of calls, with every check, the allocation of "
+            "two results and the launch; the prepared call allocates them too and checks nothing."
         )
 
 

@@ -79,7 +79,11 @@ def provenance(head: dict[str, Any]) -> str:
             "",
             f"- **Full call**: {protocol['timer']}; {protocol['trials']} trials of {protocol['iterations_per_trial']} "
             f"calls after {protocol['warmup_calls']}; {protocol['estimator']}. Implementations take turns within a "
-            "trial.",
+            "trial. The loop, hundreds of times slower, is the better of two single calls after the others. At "
+            f"{by(HEADLINE)} there are ten such runs, of which a table has the least of each implementation; their "
+            "trials are measured again while the host is slower than its own pace, as often as `headline` says.",
+            "- A full call of a small shape is the host's time, and the host's pace changed between cells: compare the "
+            "implementations of one cell, and not the µs of two.",
             "- **Device time**: a CUDA graph of many calls, replayed, over inputs that rotate so that large ones are "
             "not in cache; minimum over trials.",
             "- **Stream**: an add kernel that reads and writes as many bytes, by the same clock. A share of stream "
@@ -98,7 +102,7 @@ def how_many(found: dict[str, Any]) -> str:
 
 
 def targets_table(run: Run) -> str:
-    body, missed = [], []
+    body, missed, notes = [], [], []
     words = {"headline": by(HEADLINE), "large": f"{LARGE:,}"}
     for name, found in run.targets.items():
         misses = found["missed"]
@@ -109,10 +113,10 @@ def targets_table(run: Run) -> str:
         body.append([f"`{name}`: {meaning}", value, found["worst"] or "", limit, word])
         if not found["met"]:
             missed.append(f"- `{name}`: {', '.join(misses) or 'nothing measured'}")
-        missed += [f"- `{name}`, {found['note']}"] if "note" in found else []
+        notes += [f"`{name}`: {found['note']}."] if "note" in found else []
     met = sum(found["met"] for found in run.targets.values())
     parts = [f"{met} of {len(run.targets)} met.", markdown(["target", "value", "worst cell", "limit", "verdict"], body)]
-    return "\n\n".join([*parts, folded("Every cell that misses", "\n".join(missed) or "None.")])
+    return "\n\n".join([*parts, *notes, folded("Every cell that misses", "\n".join(missed) or "None.")])
 
 
 def comparisons(cells: Cells) -> Iterator[tuple[list[str], float]]:
@@ -176,7 +180,8 @@ def excerpt(runs: list[Run]) -> str:
 
 
 def failures(run: Run) -> str:
-    found = [f"- `{error.replace('`', '')}`" for error in run.head["errors"]]
+    found = [f"- {name}: {reason}" for name, reason in run.head.get("not_run", {}).items()]
+    found += [f"- `{error.replace('`', '')}`" for error in run.head["errors"]]
     for row in run.cells.rows:
         if row["us"] is None:
             cell = f"{row['section']}: {label(tuple(row[k] for k in CELL))} {row['layout']} {row['dtype']}"

@@ -35,6 +35,26 @@ def load(path: Path) -> Row:
     return result
 
 
+def notes(name: str, rows: list[Row]) -> list[str]:
+    """How these rows were measured, where it differs from how the table is measured alone."""
+    found = []
+    if any(row["metric"] == "full" for row in rows):
+        found.append("Within a trial implementations take turns, a few calls each.")
+    if any(row["implementation"] == "loop" for row in rows):
+        found.append("The loop, hundreds of times slower, is the better of two single calls after the others.")
+    runs = [row for row in rows if row["implementation"] == "rlscan" and matches_headline(row)]
+    again = sum(len(row.get("disturbed", ())) for row in runs)
+    if runs:
+        which = "the first of ten runs" if name == "table3" else "the least of ten runs of each implementation"
+        found.append(f"{HEADLINE[0]} × {HEADLINE[1]}: {which}.")
+    if again:
+        where = "; their samples are in table4.json and table6.json" if name == "table3" else ", their samples kept"
+        found.append(
+            f"{again} of its trials were measured again, because the host was slower than its own pace{where}."
+        )
+    return found
+
+
 def files(rows: Path, out: Path) -> dict[Path, Row]:
     """What the split writes, by path; nothing for a table of which there is no row."""
     result: Row = json.loads(rows.read_text())
@@ -47,7 +67,7 @@ def files(rows: Path, out: Path) -> dict[Path, Row]:
             continue
         left = [row for row in left if not of_table(name, row)]
         block = {"table": name, "label": tables()[name]["label"], "measured_by": "python -m paper.targets"}
-        found[out / f"{name}.json"] = {**block, "not_run": {}, **head, "rows": own}
+        found[out / f"{name}.json"] = {**block, "notes": notes(name, own), "not_run": {}, **head, "rows": own}
         named += [] if f"{name}.json" in named else [f"{name}.json"]
     if any(of_headline(row) for row in result["rows"]):
         found[out / "table3.json"] = headline(head, result["rows"])
@@ -57,19 +77,23 @@ def files(rows: Path, out: Path) -> dict[Path, Row]:
 
 def of_headline(row: Row) -> bool:
     """A cell of Table 3, which Tables 4 and 6 have too; of its ten runs the first."""
-    shape = (row["num_envs"], row["seq_len"])
-    return row["section"] == "grid" and shape == HEADLINE and row["metric"] == "full" and not row.get("repeat")
+    return matches_headline(row) and not row.get("repeat")
+
+
+def matches_headline(row: Row) -> bool:
+    return row["section"] == "grid" and (row["num_envs"], row["seq_len"]) == HEADLINE and row["metric"] == "full"
 
 
 def headline(head: Row, rows: list[Row]) -> Row:
     """Table 3 out of the same run."""
-    label = f"{tables()['table3']['label']} The loop, hundreds of times slower, is the better of two calls."
     names = ("estimator", "truncated", "num_envs", "seq_len", "implementation", "gate", "samples_us")
-    own = [{**{name: row[name] for name in names}, "best_us": row["us"]} for row in rows if of_headline(row)]
+    found = [row for row in rows if of_headline(row)]
+    own = [{**{name: row[name] for name in names}, "best_us": row["us"]} for row in found]
     device = head["device"]["name"]
     return {
         "table": "table3",
-        "label": label,
+        "label": tables()["table3"]["label"],
+        "notes": notes("table3", found),
         "measured_by": "python -m paper.targets",
         **head,
         "device": device,

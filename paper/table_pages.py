@@ -17,7 +17,7 @@ from paper import speed_tables, table_plots
 from paper.accesses import SECTOR
 from paper.bench import PAPER, original, tables
 from paper.speed_tables import folded, grid_of, over, said
-from paper.text import PEER_GPU, kept, made, markdown, number, told
+from paper.text import PEER_GPU, kept, made, markdown, number, remarks, told
 from paper.verdicts import CELL, Cells, label
 
 Result = dict[str, Any]
@@ -169,7 +169,7 @@ def device_name(result: Result) -> str:
 
 def provenance(result: Result) -> str:
     text = made({**result, "device": device_name(result)})
-    lacking = "".join(f" Without {name}: {reason}." for name, reason in result.get("not_run", {}).items())
+    lacking = remarks(result, tables()[result["table"]]["implementations"])
     if result["table"] == "accesses":
         return text + lacking
     protocol = result["protocol"]

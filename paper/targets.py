@@ -25,7 +25,7 @@ import torch
 import rlscan
 from paper import split
 from paper.baselines import BASELINES
-from paper.bench import Trial, best, bytes_moved, original, time_side_by_side
+from paper.bench import TURN, Trial, best, bytes_moved, original, time_side_by_side
 from paper.cuda_rows import CUDA_ROWS
 from paper.gate import Expected, Verdict, admit, as_tuple, expect
 from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
@@ -111,7 +111,7 @@ def ordinary(job: Job, inputs: dict[str, Any]) -> Callable[..., Any]:
 class Steady:
     """Measures a trial again if the host was slower, just before or just after, than at its own pace.
 
-    That is the least that a fixed piece of its work took in the whole run; nothing else decides. No sample is lost:
+    That is the least that a fixed piece of its work took so far; nothing else decides. No sample is lost:
     `disturbed` has those of trials that were measured again. After `patience` of them, trials are taken as they are.
     """
 
@@ -323,7 +323,8 @@ def main(argv: list[str] | None = None) -> int:
     wanted = [job.without(lacking) for job in wanted]
     rows, errors = run(wanted, args.jobs, args.seconds)
     rows += unmeasured(wanted, rows)
-    head = {**environment("cuda"), "seed": 0, "protocol": original()["protocol"], "not_run": lacking}
+    protocol = {**original()["protocol"], "calls_in_turn": TURN}
+    head = {**environment("cuda"), "seed": 0, "protocol": protocol, "not_run": lacking}
     head["errors"] = errors
     write({**head, "rows": rows}, args.out / ROWS)
     for error in errors:

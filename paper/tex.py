@@ -186,12 +186,13 @@ def from_markdown(text: str, caption: str = "", label: str = "") -> str:
     """
     parts: list[str] = []
     pending = ""  # a paragraph that may be a caption
-    section, told = "", True  # the last heading, and whether it stands there
+    sections: dict[int, str] = {}  # the headings that a block is under, by level, and whether the last stands there
+    told = True
 
     def say(words: str) -> None:
         nonlocal told
         if not told:
-            parts.append(rf"\paragraph{{{section}.}}")
+            parts.append(rf"\paragraph{{{[*sections.values()][-1]}.}}")
         parts.append(words)
         told = True
 
@@ -203,8 +204,8 @@ def from_markdown(text: str, caption: str = "", label: str = "") -> str:
             say(inline(pending))
             pending = ""
         if is_table:
-            own = [*([] if told else [section]), *([inline(pending.rstrip(":."))] if pending else [])]
-            parts.append(table(block, ". ".join(own or filter(None, (caption, section))), label))
+            own = [*([] if told else sections.values()), *([inline(pending.rstrip(":."))] if pending else [])]
+            parts.append(table(block, ". ".join(own or filter(None, (caption, *sections.values()))), label))
             pending, label, told = "", "", True
         elif summary:
             pending = summary[1]
@@ -213,7 +214,9 @@ def from_markdown(text: str, caption: str = "", label: str = "") -> str:
         elif first.startswith("#"):
             if not told:
                 say("")
-            section, told = inline(" ".join(block).lstrip("# ")), False
+            level = len(first) - len(first.lstrip("#"))
+            sections = {k: x for k, x in sections.items() if k < level} | {level: inline(" ".join(block).lstrip("# "))}
+            told = False
         elif not first.startswith(("![", "</details>", "<!--")):
             pending = " ".join(block)
     if pending or not told:

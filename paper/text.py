@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ def made(result: dict[str, Any]) -> str:
     found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
     versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
     return f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}."
+
+
+def remarks(result: dict[str, Any], implementations: Iterable[str]) -> str:
+    """What is to be known besides: how it was measured, and which of these implementations was not there."""
+    lacking = [f"Without {name}: {why}." for name, why in result.get("not_run", {}).items() if name in implementations]
+    return "".join(f" {words}" for words in (*result.get("notes", ()), *lacking))
 
 
 def between(text: str, name: str, body: str) -> str:

@@ -87,7 +87,7 @@ def test_learning_passes_only_within_the_bound_and_in_less_time(tmp_path: Path) 
     def row(task: str, variant: str, us: float, passed: bool = True) -> dict[str, Any]:
         return {
             "task": task, "seed": 0, "variant": variant, "gate": {"passed": passed},
-            "rollout_credit_epochs_us": [[1.0, us, 1.0]],
+            "rollout_credit_epochs_us": [[7.0, us, 9.0]],
         }  # fmt: skip
 
     def verdict(*rows: dict[str, Any]) -> tuple[str, str]:
@@ -97,11 +97,12 @@ def test_learning_passes_only_within_the_bound_and_in_less_time(tmp_path: Path) 
     assert paper_evidence.learned("learning", tmp_path) == (NOT_RUN, "")
     ours, loop = row("cartpole", "rlscan", 2.0), row("cartpole", "loop", 4.0)
     assert verdict(ours) == (NOT_RUN, "")
-    assert verdict(ours, loop) == ("PASS", "1.50 to 1.50 ×, 2 runs")
+    assert verdict(ours, loop) == ("PASS", "2.00 to 2.00 ×, 2 runs judged")
     others = (row("pendulum", "rlscan", 3.0), row("pendulum", "loop", 2.0))
-    assert verdict(ours, loop, *others) == ("FAIL", "0.80 to 1.50 ×, 4 runs")
+    assert verdict(ours, loop, *others) == ("FAIL", "0.67 to 2.00 ×, 4 runs judged")
     outside = verdict(ours, loop, row("cartpole", "loop in float64", 1.0, passed=False))
-    assert outside == ("FAIL", "1.50 to 1.50 ×, 3 runs, 1 outside the bound")
+    assert outside == ("FAIL", "2.00 to 2.00 ×, 3 runs judged, 1 outside the bound")
+    assert verdict(ours, loop, row("cartpole", "cut is termination", 1.0, passed=False)) == verdict(ours, loop)
 
 
 def test_every_cell_of_a_file_has_to_be_as_fast(tmp_path: Path) -> None:

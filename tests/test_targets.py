@@ -168,7 +168,7 @@ def test_what_is_measured_beside_a_slow_host_is_measured_again_and_kept(
     assert disturbed == [{"pace": 2.0, "samples_us": one} for one in trials(0, 1, 2)]
     assert paced(0) == (trials(0, 1), [])
     again = [{**row, "disturbed": disturbed} if matching(row, **HEADLINE, repeat=3) else row for row in rows]
-    assert evaluate(again)["headline"]["note"].startswith("trials of 1 runs were measured again")
+    assert evaluate(again)["headline"]["note"].startswith("3 trials were measured again")
     assert "note" not in evaluate(rows)["headline"]
 
 
