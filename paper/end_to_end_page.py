@@ -15,7 +15,7 @@ from typing import Any
 
 from paper import learning_page
 from paper.bench import PAPER, best, original
-from paper.text import ABSENT, PEER_GPU, kept, made, markdown, number, told
+from paper.text import ABSENT, LOOP, PEER_GPU, kept, made, markdown, number, told, trials
 
 Result = dict[str, Any]
 Row = dict[str, Any]
@@ -71,14 +71,6 @@ class Update:
 
 def share(x: float) -> str:
     return f"{100 * x:.2g} %" if x < 0.001 else f"{100 * x:.2f} %" if x < 0.1 else f"{100 * x:.1f} %"
-
-
-def calls(protocol: Row) -> str:
-    """The trials of a full call alone."""
-    return (
-        f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
-        f"{protocol['estimator']}"
-    )
 
 
 def paper_words(x: Any, percent: bool = False) -> str:
@@ -172,8 +164,8 @@ def llm(result: Result) -> list[str]:
         "([examples/token_gae.py](../../examples/token_gae.py)); the last column counts the tokens whose result has "
         "another bit when the padding is NaN. A ratio is the other's time over rlscan's; **bold** is a loss. Every "
         "row of the batch is checked beside the portable path in float64, and rows from the first to the last beside "
-        "the reference. {calls}; the loop, hundreds of times slower, is the better of two calls; {timer}."
-    ).format(**result["protocol"], calls=calls(result["protocol"]["alone"]))
+        "the reference. {calls}; {timer}. {loop}"
+    ).format(**result["protocol"] | {"calls": trials(result["protocol"]["alone"]), "loop": LOOP})
     return [reading, markdown(head, body)]
 
 
@@ -201,7 +193,7 @@ def spiking(result: Result) -> list[str]:
         "step by step, the potential and the gradient by `rlscan.linear_scan` (or the compiled doubling scan), against "
         "a loop that autograd differentiates; *in sweeps* finds the spikes by scans too, and so many of them it took. "
         "A ratio is the other's time over rlscan's; **bold** is a loss. {calls}; {timer}."
-    ).format(**result["protocol"], calls=calls(result["protocol"]["alone"]))
+    ).format(**result["protocol"], calls=trials(result["protocol"]["alone"]))
     return [reading, markdown(head, body)]
 
 

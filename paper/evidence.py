@@ -12,7 +12,7 @@ from typing import Any
 
 from paper.bench import best
 from paper.end_to_end_page import groups, whole
-from paper.learning_page import WRONG, tasks, times
+from paper.learning_page import WRONG, of_variant, tasks, times
 from paper.text import number
 
 NOT_RUN = ("NOT RUN", "")
@@ -85,7 +85,7 @@ def learned(file: str, results: Path) -> Said:
     judged = [row for row in found["rows"] if row["variant"] != WRONG]
     ratios = []
     for _, runs in tasks({"rows": judged}):
-        ours, theirs = ([row for (_, name), row in runs.items() if name == which] for which in ("rlscan", "loop"))
+        ours, theirs = (of_variant(runs, name) for name in ("rlscan", "loop"))
         if ours and theirs:
             ratios.append(times(theirs)[1] / times(ours)[1])
     if not ratios:

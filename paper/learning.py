@@ -42,7 +42,7 @@ def time_major(gae: GAE) -> GAE:
 
     def run(*window: Tensor, time_dim: int, last_values: Tensor, **kwargs: Any) -> tuple[Tensor, ...]:
         assert time_dim == 0
-        steps = {**dict(zip(names, window, strict=False)), **kwargs}  # `truncated` may be left out
+        steps = {**dict(zip(names[: len(window)], window, strict=True)), **kwargs}  # `truncated` may be left out
         rows = {name: x.t() if isinstance(x, Tensor) else x for name, x in steps.items()}
         return tuple(x.t() for x in gae(**rows, last_values=last_values))
 

@@ -32,6 +32,11 @@ def tasks(result: Result) -> Iterator[tuple[str, dict[tuple[int, str], Row]]]:
         yield task, {(row["seed"], row["variant"]): row for row in result["rows"] if row["task"] == task}
 
 
+def of_variant(runs: dict[tuple[int, str], Row], variant: str) -> list[Row]:
+    """By seed."""
+    return [runs[key] for key in sorted(runs) if key[1] == variant]
+
+
 def seeds(runs: dict[tuple[int, str], Row]) -> list[int]:
     return sorted({seed for seed, _ in runs})
 
@@ -54,7 +59,7 @@ def times_table(result: Result) -> str:
     for task, runs in tasks(result):
         found = {}
         for variant in ("rlscan", "loop"):
-            rows = [row for (_, name), row in runs.items() if name == variant]
+            rows = of_variant(runs, variant)
             if rows:
                 found[variant] = times(rows)
         for variant, spent in found.items():
@@ -125,7 +130,7 @@ def worth_table(result: Result) -> str:
     body = []
     for task, runs in tasks(result):
         for variant in ("rlscan", WRONG):
-            curves = [curve(row) for (_, name), row in runs.items() if name == variant]
+            curves = [*map(curve, of_variant(runs, variant))]
             if curves:
                 mean = [statistics.fmean(statistics.fmean(c[k]) for c in curves) for k in (1,)]
                 last = [statistics.fmean(c[k][-1] for c in curves) for k in (1, 2, 3)]
@@ -181,7 +186,7 @@ def points(result: Result) -> dict[str, Any]:
     """By task and variant, the curves of all seeds."""
     return {
         task: {
-            variant: [curve(row) for (_, name), row in sorted(runs.items()) if name == variant] for variant in LINES
+            variant: [*map(curve, of_variant(runs, variant))] for variant in LINES
         }
         for task, runs in tasks(result)
     }  # fmt: skip

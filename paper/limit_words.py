@@ -22,7 +22,7 @@ from paper.limit_facts import (
     warps_words,
 )
 from paper.text import number
-from paper.verdicts import CELL, HEADLINE, PATIENCE, label
+from paper.verdicts import CELL, HEADLINE, PATIENCE, label, measured_again
 
 
 def headline(facts: Facts) -> Iterator[str]:
@@ -53,7 +53,7 @@ def headline(facts: Facts) -> Iterator[str]:
                 f"trial by trial it is {min(of_trials):.2f} to {max(of_trials):.2f}, in the median "
                 f"{statistics.median(of_trials):.2f}."
             )
-            again = sum(len(row.get("disturbed", ())) for row in same_call.where(implementation="rlscan").rows)
+            again = measured_again(same_call.rows)
             if again:
                 yield (
                     f"{again} trials of this call were measured again, because the host was slower than its own pace; "

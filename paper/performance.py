@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from paper import limits, plots, split
 from paper.bench import PAPER, original
 from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
-from paper.text import PEER_GPU, between, kept, markdown, number, told
+from paper.text import LOOP, PEER_GPU, between, kept, markdown, number, told, trials
 from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, Cells, label
 
 SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
@@ -77,11 +77,10 @@ def provenance(head: dict[str, Any]) -> str:
             f"Measured on one **{head['device']['name']}** ({versions}), commit {commit}, seed {head['seed']}, "
             f"{head['date']}.",
             "",
-            f"- **Full call**: {protocol['timer']}; {protocol['trials']} trials of {protocol['iterations_per_trial']} "
-            f"calls after {protocol['warmup_calls']}; {protocol['estimator']}. Implementations take turns within a "
-            "trial. The loop, hundreds of times slower, is the better of two single calls after the others. At "
-            f"{by(HEADLINE)} there are ten such runs, of which a table has the least of each implementation; their "
-            "trials are measured again while the host is slower than its own pace, as often as `headline` says.",
+            f"- **Full call**: {protocol['timer']}; {trials(protocol)}. Implementations take turns within a trial. "
+            f"{LOOP} At {by(HEADLINE)} there are ten such runs, of which a table has the least of each "
+            "implementation; their trials are measured again while the host is slower than its own pace, as often as "
+            "`headline` says.",
             "- A full call of a small shape is the host's time, and the host's pace changed between cells: compare the "
             "implementations of one cell, and not the µs of two.",
             "- **Device time**: a CUDA graph of many calls, replayed, over inputs that rotate so that large ones are "

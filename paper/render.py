@@ -18,7 +18,7 @@ from typing import Any
 from paper import end_to_end_page, performance, table_pages
 from paper.bench import PAPER, best, original, tables
 from paper.mutants import report as mutants
-from paper.text import PEER_GPU, between, kept, made, markdown, number, pair, remarks, told
+from paper.text import PEER_GPU, between, kept, made, markdown, number, pair, remarks, told, trials
 from rlscan.verify import deep
 
 RUNNERS = (None, "libraries")
@@ -123,8 +123,7 @@ def provenance(result: Result) -> str:
     empty = f" (an empty call reads {number(result['empty_call_us'])} µs)" if "empty_call_us" in result else ""
     return (
         f"{made(result)} "
-        f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}; "
-        f"{protocol['estimator']}; {protocol['timer']}{empty}. "
+        f"{trials(protocol)}; {protocol['timer']}{empty}. "
         f"Gate: {protocol['correctness_gate']}."
         + remarks(result, tables()[result["table"]]["implementations"])
         + "".join(f" **Not measured**: {error}." for error in result.get("errors", []))

@@ -12,7 +12,8 @@ from typing import Any
 from paper.bench import tables
 from paper.jobs import judged_tables
 from paper.keeping import partial, write
-from paper.verdicts import HEADLINE, ROWS
+from paper.text import LOOP
+from paper.verdicts import HEADLINE, ROWS, measured_again
 
 Row = dict[str, Any]
 APART = ("commit", "date")  # what tells one run from another
@@ -41,9 +42,9 @@ def notes(name: str, rows: list[Row]) -> list[str]:
     if any(row["metric"] == "full" for row in rows):
         found.append("Within a trial implementations take turns, a few calls each.")
     if any(row["implementation"] == "loop" for row in rows):
-        found.append("The loop, hundreds of times slower, is the better of two single calls after the others.")
-    runs = [row for row in rows if row["implementation"] == "rlscan" and matches_headline(row)]
-    again = sum(len(row.get("disturbed", ())) for row in runs)
+        found.append(LOOP)
+    runs = [row for row in rows if matches_headline(row)]
+    again = measured_again(runs)
     if runs:
         which = "the first of ten runs" if name == "table3" else "the least of ten runs of each implementation"
         found.append(f"{HEADLINE[0]} × {HEADLINE[1]}: {which}.")

@@ -17,7 +17,7 @@ from paper import speed_tables, table_plots
 from paper.accesses import SECTOR
 from paper.bench import PAPER, original, tables
 from paper.speed_tables import folded, grid_of, over, said
-from paper.text import PEER_GPU, kept, made, markdown, number, remarks, told
+from paper.text import PEER_GPU, kept, made, markdown, number, remarks, told, trials
 from paper.verdicts import CELL, Cells, label
 
 Result = dict[str, Any]
@@ -173,9 +173,8 @@ def provenance(result: Result) -> str:
     if result["table"] == "accesses":
         return text + lacking
     protocol = result["protocol"]
-    calls = f"{protocol['trials']} trials of {protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}"
     return (
-        f"{text} Full call: {protocol['timer']}; {calls}; {protocol['estimator']}. Device: the least of several "
+        f"{text} Full call: {protocol['timer']}; {trials(protocol)}. Device: the least of several "
         "replays of a CUDA graph over inputs that rotate. A ratio is the other's time over rlscan's; **bold** is a "
         f"loss. Cells are plain / with truncations. In italics: the paper's own ({original()['source']}).{lacking}"
     )

@@ -55,7 +55,7 @@ def figure1(figure: Any, points: Points) -> None:
     axes = figure.subplots()
     estimators = tables()["figure1"]["estimators"]
     width = 0.8 / len(points)
-    for k, (name, colour) in enumerate(zip(points, COLOURS, strict=False)):  # there are more colours
+    for k, (name, colour) in enumerate(zip(points, COLOURS[: len(points)], strict=True)):
         at = [x + (k - (len(points) - 1) / 2) * width for x in range(len(estimators))]
         device, full = ([pair[j] for pair in points[name]] for j in (0, 1))
         words = NAMES.get(name, name)
@@ -141,7 +141,7 @@ def retrace_points(cells: Cells) -> Points:
 def retrace_lines(figure: Any, points: Points) -> None:
     axes = figure.subplots()
     ours = [name for name in points if name != "paper" and points[name]]
-    for name, colour, marker in zip(ours, COLOURS, plots.MARKERS, strict=False):  # there are more of both
+    for name, colour, marker in zip(ours, COLOURS[: len(ours)], plots.MARKERS[: len(ours)], strict=True):
         x, y = zip(*points[name], strict=True)
         axes.plot(x, y, color=colour, marker=marker, label=name)
     x, y = zip(*points["paper"], strict=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ABSENT = "–"
+LOOP = "The loop, hundreds of times slower, is the better of two single calls after the others."
 PEER_GPU = "H100"  # the paper's larger GPU
 WORDS = ("misses", "worst cell", "limit", "verdict", "time", "against", "by", "in float64")  # columns
 
@@ -35,6 +36,12 @@ def made(result: dict[str, Any]) -> str:
     found = {name: result["versions"][name] for name in ("torch", "triton", "cuda", "python")}
     versions = ", ".join(f"{name} {version}" for name, version in found.items() if version[0].isdigit())
     return f"Measured on **{result['device']}** ({versions}), commit {commit}, seed {result['seed']}, {result['date']}."
+
+
+def trials(protocol: dict[str, Any]) -> str:
+    """How often a full call is timed, and what of that is its time."""
+    calls = f"{protocol['iterations_per_trial']} calls after {protocol['warmup_calls']}"
+    return f"{protocol['trials']} trials of {calls}; {protocol['estimator']}"
 
 
 def remarks(result: dict[str, Any], implementations: Iterable[str]) -> str:

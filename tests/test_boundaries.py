@@ -24,7 +24,7 @@ def every_stream(steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         kinds = [code // 4**t % 4 for t in range(steps)]
         for done in (False, True):
             before = [done, *(kind > 0 for kind in kinds)]
-            if not any(kind and ended for kind, ended in zip(kinds, before, strict=False)):  # before has one more
+            if not any(kind and ended for kind, ended in zip(kinds, before[:-1], strict=True)):
                 found.append((kinds, done))
     kinds = torch.tensor([kinds for kinds, _ in found]).reshape(len(found), steps)
     return kinds % 2 == 1, kinds >= 2, torch.tensor([done for _, done in found])

@@ -17,7 +17,7 @@ def step(code: str, read: object = None, missing: str = "") -> Step:
     def found(out: Path, status: int) -> tuple[int, bool, str]:
         return int(out.read_text()), status == 0, "read"
 
-    return Step("a claim", "a kind", lambda out: python("-c", code, str(out)), read or found, missing)  # type: ignore[arg-type]
+    return Step("a claim", "a kind", lambda out: python("-c", code, str(out)), read or found, missing)  # type: ignore[arg-type]  # `read` is any reader
 
 
 WRITE = "import sys; open(sys.argv[1], 'w').write('7')"

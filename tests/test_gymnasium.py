@@ -91,7 +91,7 @@ def discounted_return(r: Numbers, v: Numbers, t: int) -> float:
 
 def absolute_advantage(r: Numbers, v: Numbers, t: int) -> float:
     """The sum that bounds what rounding can act on in GAE and TD(λ): the advantage with |r| + γ|V'| + |V| for δ."""
-    return advantage([abs(x) + 2 * abs(y) for x, y in zip(r, v, strict=False)], [abs(y) for y in v], t)
+    return advantage([abs(x) + 2 * abs(y) for x, y in zip(r, v[:-1], strict=True)], [abs(y) for y in v], t)
 
 
 def absolute_return(r: Numbers, v: Numbers, t: int) -> float:

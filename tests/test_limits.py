@@ -95,7 +95,7 @@ def code_of(cells: list[dict[str, Any]]) -> Code:
         "instructions": dict.fromkeys((*sass.CLASSES, "other"), 8), "warps_an_sm": 40, "read_bytes_an_element": 9.0,
         "bytes_in_flight_an_sm": 46080,
     }  # fmt: skip
-    bare = {**row, "instructions": {**row["instructions"], "compares": 4}}  # type: ignore[dict-item]
+    bare = {**row, "instructions": {**row["instructions"], "compares": 4}}  # type: ignore[dict-item]  # a dict among them
     cells = [{**cell, "programs": 1024} for cell in cells]
     rows = [{**x, "kernel": k, "guarded": not k, "cells": cells} for k, x in enumerate((row, bare))]
     return Code({**synthetic.HEAD, "compiled_for": "sm_90", "compiled_on": "CPU X", "ptxas": "Build Y", "rows": rows})
@@ -136,9 +136,8 @@ def test_a_repeat_of_the_headline_that_misses_is_named_with_its_trials() -> None
         whose = (row["section"], row["estimator"], row["truncated"], row.get("repeat"), row["implementation"])
         slow = whose == ("grid", "gae", False, 7, "rlscan") and (row["num_envs"], row["seq_len"]) == (4096, 128)
         again = [{"pace": 2.0, "samples_us": [80.0]}]
-        return (
-            {**row, "us": 40.0, "samples_us": [[40.0]], "disturbed": again} if slow and row["metric"] == "full" else row
-        )
+        found = {"us": 40.0, "samples_us": [[40.0]], "disturbed": again}
+        return {**row, **found} if slow and row["metric"] == "full" else row
 
     rows = [changed(row) for row in synthetic.rows()]
     facts = limits.Facts(evaluate(rows), Cells(rows), synthetic.HEAD, None, None, None)

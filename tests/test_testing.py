@@ -219,7 +219,7 @@ def test_misuse_of_other_checks_is_explained() -> None:
     with pytest.raises(ValueError, match="retrace reads next_q_values"):
         check_retrace(plain_estimators.retrace, truncation="in_rewards")
     with pytest.raises(TypeError, match="needs a function"):
-        check_gae(torch.zeros(1))  # type: ignore[arg-type]
+        check_gae(torch.zeros(1))  # type: ignore[arg-type]  # which is the mistake
 
 
 # In a project of one's own
