@@ -143,7 +143,41 @@ def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
         assert got.isnan().all()
 
 
+@pytest.mark.parametrize("path", ["cuda", ""])
+def test_a_path_that_there_is_not(path: str) -> None:
+    with pytest.raises(ValueError, match=f"path is '{path}'; it should be one of triton, interpreter, portable"):
+        forced(path).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("has_triton", "interpreted", "on_cuda", "on_cpu", "on_meta"),
+    [
+        (True, False, "triton", "portable", "portable"),
+        (True, True, "interpreter", "interpreter", "portable"),
+        (False, False, "portable", "portable", "portable"),
+    ],
+)
+def test_the_path_of_a_device(
+    monkeypatch: pytest.MonkeyPatch, has_triton: bool, interpreted: bool, on_cuda: str, on_cpu: str, on_meta: str
+) -> None:
+    monkeypatch.setattr(language, "HAS_TRITON", has_triton)
+    monkeypatch.setattr(language, "INTERPRETED", interpreted)
+    wanted = {"cuda": on_cuda, "cpu": on_cpu, "meta": on_meta}
+    assert {name: plan.path_for(torch.device(name)) for name in wanted} == wanted
+
+
 # The launch
+
+
+def test_rows_that_lie_apart_evenly_are_one_dimension() -> None:
+    merge = launch_module.merge_rows
+    assert merge((2, 3), [(12, 4, 1)]) == ((6,), [(4, 1)])
+    assert merge((2, 3), [(12, 4, 1), (0, 0, 1)]) == ((6,), [(4, 1), (0, 1)])
+    assert merge((2, 3), [(12, 4, 1), (3, 1, 0)]) == ((6,), [(4, 1), (1, 0)])
+    assert merge((2, 3), [(12, 4, 1), (16, 4, 1)]) == ((2, 3), [(12, 4, 1), (16, 4, 1)])
+    assert merge((2, 1, 3), [(13, 7, 4, 1)]) == ((2, 3), [(13, 4, 1)])
+    assert merge((1, 1), [(5, 7, 1)]) == ((1,), [(5, 1)])
+    assert merge((2, 3, 4), [(48, 16, 4, 1), (50, 16, 4, 1)]) == ((2, 12), [(48, 4, 1), (50, 4, 1)])
 
 
 class Launched:
@@ -296,14 +330,15 @@ def test_nothing_outside_is_touched(path: tuple[str, str], estimator: str, time_
 # Offsets
 
 
+@pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("time_dim", [-1, 0])
-def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int) -> None:
-    """Three rows, or three steps, 2^30 elements apart: no stride needs 64 bits, and an offset does."""
+def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int, width: int) -> None:
+    """Three rows, or three steps, 2^30 elements apart: no stride needs 64 bits, and an offset does, 2^31 itself too."""
     name, device = path
     far = torch.empty(2**31 + 6, dtype=torch.uint8, device=device)  # of which nine bytes are touched
-    ends = far.as_strided((3, 3), (2**30, 1))
-    ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]]))
-    inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)
+    ends = far.as_strided((3, width), (2**30, 1))
+    ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]])[:, :width])
+    inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)[:, :width]
     for each in (Tile(16, 4, 1, run=2), Tile(16, 2, 1, run=1, group=2)):
         with forced(name, each):
             got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
