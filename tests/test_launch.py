@@ -156,6 +156,7 @@ def test_a_path_that_there_is_not(path: str) -> None:
         (True, True, "interpreter", "interpreter", "portable"),
         (False, False, "portable", "portable", "portable"),
     ],
+    ids=["compiled", "in-python", "without"],
 )
 def test_the_path_of_a_device(
     monkeypatch: pytest.MonkeyPatch, has_triton: bool, interpreted: bool, on_cuda: str, on_cpu: str, on_meta: str
