@@ -109,4 +109,4 @@ def gae(
     tensor([[2.1200, 1.0000, 6.3600, 4.2500]])
     """
     arguments = (rewards, values, terminated, truncated, last_values, truncation_values, next_values, gamma, lambda_)
-    return GAE(*run(SPEC, arguments, time_dim, out))
+    return tuple.__new__(GAE, run(SPEC, arguments, time_dim, out))  # in half the time of GAE(*...)

@@ -205,4 +205,5 @@ def vtrace(
         *(rewards, values, log_ratios, terminated, truncated),
         *(last_values, truncation_values, next_values, gamma, lambda_, *clips),
     )
-    return VTrace(*run(option("advantage", advantage, SPECS), arguments, time_dim, out))
+    spec = option("advantage", advantage, SPECS)
+    return tuple.__new__(VTrace, run(spec, arguments, time_dim, out))  # in half the time of VTrace(*...)

@@ -7,6 +7,8 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ from misuse import every_estimator, valid
 
 import rlscan
 from paper.gate import as_tuple
+from rlscan import language
 from rlscan.engine import Tile, forced, plan
+from rlscan.engine import launch as launch_module
 from rlscan.engine.tiles import WARP, choose_tile
 from rlscan.verify.compare import compare
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill
@@ -139,6 +143,156 @@ def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
         assert got.isnan().all()
 
 
+@pytest.mark.parametrize("path", ["cuda", ""])
+def test_a_path_that_there_is_not(path: str) -> None:
+    with pytest.raises(ValueError, match=f"path is '{path}'; it should be one of triton, interpreter, portable"):
+        forced(path).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("has_triton", "interpreted", "on_cuda", "on_cpu", "on_meta"),
+    [
+        (True, False, "triton", "portable", "portable"),
+        (True, True, "interpreter", "interpreter", "portable"),
+        (False, False, "portable", "portable", "portable"),
+    ],
+    ids=["compiled", "in-python", "without"],
+)
+def test_the_path_of_a_device(
+    monkeypatch: pytest.MonkeyPatch, has_triton: bool, interpreted: bool, on_cuda: str, on_cpu: str, on_meta: str
+) -> None:
+    monkeypatch.setattr(language, "HAS_TRITON", has_triton)
+    monkeypatch.setattr(language, "INTERPRETED", interpreted)
+    wanted = {"cuda": on_cuda, "cpu": on_cpu, "meta": on_meta}
+    assert {name: plan.path_for(torch.device(name)) for name in wanted} == wanted
+
+
+# The launch
+
+
+def test_rows_that_lie_apart_evenly_are_one_dimension() -> None:
+    merge = launch_module.merge_rows
+    assert merge((2, 3), [(12, 4, 1)]) == ((6,), [(4, 1)])
+    assert merge((2, 3), [(12, 4, 1), (0, 0, 1)]) == ((6,), [(4, 1), (0, 1)])
+    assert merge((2, 3), [(12, 4, 1), (3, 1, 0)]) == ((6,), [(4, 1), (1, 0)])
+    assert merge((2, 3), [(12, 4, 1), (16, 4, 1)]) == ((2, 3), [(12, 4, 1), (16, 4, 1)])
+    assert merge((2, 1, 3), [(13, 7, 4, 1)]) == ((2, 3), [(13, 4, 1)])
+    assert merge((1, 1), [(5, 7, 1)]) == ((1,), [(5, 1)])
+    assert merge((2, 3, 4), [(48, 16, 4, 1), (50, 16, 4, 1)]) == ((2, 12), [(48, 4, 1), (50, 4, 1)])
+
+
+class Launched:
+    """What the kernel would have been launched with, by Triton's ordinary launch or by a compiled kernel's launcher."""
+
+    def __init__(self) -> None:
+        self.ordinarily: list[tuple[Any, ...]] = []
+        self.directly: list[tuple[Any, ...]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        return lambda *arguments, **_: self.ordinarily.append((*grid, *map(addresses, arguments)))
+
+    def compile(self, launch: Any) -> None:
+        """From now on there is a compiled kernel, and the device of the call is current."""
+        launch.compiled, launch.head = lambda *arguments: self.directly.append(arguments), ("head",)
+        launch.current_device, launch.current_stream = lambda: launch.index, lambda index: ("stream", index)
+
+
+def addresses(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(addresses, x))
+    return x.data_ptr() if torch.is_tensor(x) else x
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> Launched:
+    if not language.INTERPRETED:
+        pytest.skip("kernels that are compiled are launched for real")
+    found = Launched()
+    monkeypatch.setattr(plan, "_plans", {})
+    monkeypatch.setattr(plan, "_recent", {})
+    monkeypatch.setattr(launch_module, "affine_scan_kernel", found)
+    return found
+
+
+def direct(found: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Grid and arguments of a direct launch but the results, as of an ordinary one; and the results' addresses."""
+    *grid, stream, head, slots, results = found[:7]
+    assert (stream, head) == (("stream", None), "head")
+    return (*grid, slots, *found[7:]), results
+
+
+@every_estimator
+def test_every_way_to_launch_is_given_the_same(estimator: str, launched: Launched) -> None:
+    function, arguments = getattr(rlscan, estimator), valid(estimator)
+    kept = [function(**arguments)]
+    (made,) = plan._recent.values()
+    assert made.shortcut is None
+    launched.compile(made.launch)
+    for _ in range(3):  # as the first call of a compiled kernel, then by the shortcut
+        kept.append(function(**arguments))
+        assert made.shortcut is not None
+    assert len(launched.ordinarily) == 1
+    *grid, slots, results, policy, words = launched.ordinarily[0][:7]
+    assert results == tuple(x.data_ptr() for x in as_tuple(kept[0]))
+    assert len(launched.directly) == 3
+    for found, returned in zip(launched.directly, kept[1:], strict=True):
+        same, results = direct(found)
+        assert same == (*grid, slots, policy, words, *launched.ordinarily[0][7:])
+        assert type(returned) is type(kept[0])
+        assert results == tuple(x.data_ptr() for x in as_tuple(returned))
+        for x, first in zip(as_tuple(returned), as_tuple(kept[0]), strict=True):
+            assert (x.shape, x.stride(), x.dtype) == (first.shape, first.stride(), first.dtype)
+    assert len({x.data_ptr() for returned in kept for x in as_tuple(returned)}) == 4 * len(as_tuple(kept[0]))
+
+
+def test_a_shortcut_allocates_what_an_ordinary_call_does(launched: Launched) -> None:
+    """Results that promote, and inputs whose memory has gaps."""
+    x = torch.arange(48.0).reshape(4, 12)
+    for inputs in (x.half(), x.int(), x[:, ::2], x[:1].expand(4, 12), x.mT.contiguous().mT):
+        weight = torch.tensor(0.5, dtype=torch.float64) if inputs.dtype == torch.float16 else 0.5
+        call = partial(rlscan.discounted_returns, inputs, inputs > 30, last_values=0.0, gamma=weight)
+        first = call()
+        launched.compile(plan._recent[next(iter(plan._recent))].launch)
+        for again in (call(), call()):
+            assert (again.shape, again.stride(), again.dtype) == (first.shape, first.stride(), first.dtype)
+        plan._recent.clear()
+
+
+def test_what_a_shortcut_would_leave_out(launched: Launched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that are no floats, memory to meet at, `out`, another device, and whoever watches launches."""
+    x, ends = torch.ones(2, 24), torch.zeros(2, 24, dtype=torch.bool)
+    call = partial(rlscan.discounted_returns, x, ends, last_values=0.0)
+
+    def made(call: Callable[[], Any]) -> plan.Plan:
+        call()
+        (found,) = plan._recent.values()
+        launched.compile(found.launch)
+        call()
+        plan._recent.clear()
+        return found
+
+    def last_slots() -> tuple[Any, ...]:
+        return direct(launched.directly[-1])[0][3]
+
+    assert made(partial(call, gamma=0.5)).shortcut is not None
+    assert made(partial(call, gamma=1)).shortcut is None
+    assert [type(x) for x in last_slots() if x == 1] == [float]
+    assert made(partial(call, gamma=0.5, out=torch.empty_like(x))).shortcut is None
+    with forced("interpreter", DEEP):
+        assert made(partial(call, gamma=0.5)).shortcut is None
+    assert direct(launched.directly[-1])[0][5] != 0
+    assert len(launched.directly) == 4
+    call(gamma=0.5)
+    (found,) = plan._recent.values()
+    with monkeypatch.context() as watched:
+        watched.setattr(launch_module, "runtime", SimpleNamespace(launch_enter_hook=None, launch_exit_hook=print))
+        call(gamma=0.5)
+    assert len(launched.directly) == 5
+    found.launch.current_device = lambda: 1
+    call(gamma=0.5)
+    assert len(launched.directly) == 5
+
+
 # Memory
 
 
@@ -177,14 +331,15 @@ def test_nothing_outside_is_touched(path: tuple[str, str], estimator: str, time_
 # Offsets
 
 
+@pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("time_dim", [-1, 0])
-def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int) -> None:
-    """Three rows, or three steps, 2^30 elements apart: no stride needs 64 bits, and an offset does."""
+def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int, width: int) -> None:
+    """Three rows, or three steps, 2^30 elements apart: no stride needs 64 bits, and an offset does, 2^31 itself too."""
     name, device = path
     far = torch.empty(2**31 + 6, dtype=torch.uint8, device=device)  # of which nine bytes are touched
-    ends = far.as_strided((3, 3), (2**30, 1))
-    ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]]))
-    inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)
+    ends = far.as_strided((3, width), (2**30, 1))
+    ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]])[:, :width])
+    inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)[:, :width]
     for each in (Tile(16, 4, 1, run=2), Tile(16, 2, 1, run=1, group=2)):
         with forced(name, each):
             got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)

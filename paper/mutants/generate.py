@@ -22,12 +22,7 @@ FILES = (*ENGINE_FILES, "boundaries.py", "affine.py", "ratios.py", *ESTIMATOR_FI
 # turns a file has in a round of the choice: the kernel is as long, and as easy to get wrong, as four others
 TURNS = {"engine/kernel.py": 4, "engine/portable.py": 2, "boundaries.py": 2}
 # what only a GPU runs or reads: functions, and variables by the name that is assigned
-ONLY_ON_A_GPU = {
-    "engine/launch.py": (
-        *("__call__", "watched", "launcher_of", "pick", "tensors", "places", "policy_place", "index"),
-        *("current_device", "current_stream", "compiled", "head", "kernel", "numbers_are_floats", "active"),
-    ),
-}
+ONLY_ON_A_GPU = {"engine/launch.py": ("launcher_of", "kernel", "active", "current_device", "current_stream")}
 # what a kernel's compiler is told besides
 HINTS = frozenset({"num_warps", "enable_fp_fusion", "volatile"})
 

@@ -7,17 +7,19 @@ call that finds its plan has been checked already; only pointers and numbers are
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 
-try:  # PyTorch's own check of many tensors at once
-    from torch._C._dynamo import guards
+try:  # PyTorch's own check of many tensors at once, and ways to allocate past its dispatcher
+    from torch._C._dynamo import guards as _guards
 
+    guards: Any = _guards
     TensorGuards: Any = guards.TensorGuards
 except (ImportError, AttributeError):
-    TensorGuards = None
+    guards = TensorGuards = None
 
 from .. import language
 from .checks import Window, check_out, filled_bytes, refuse_gradients, refuse_shared_memory, time_axis
@@ -41,7 +43,6 @@ _plans: dict[Any, "Plan"] = {}
 _recent: dict[Spec, "Plan"] = {}  # per estimator the plan of its last call
 _PLAN_LIMIT = 4096
 _address = torch.Tensor.data_ptr
-_empty_like = torch.empty_like
 
 
 @contextlib.contextmanager
@@ -81,12 +82,9 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
         for address in addresses:
             bits |= address
         if plan.aligned and bits & 15 == 0:
-            if not plan.direct:
-                return plan(arguments, addresses)
-            like = arguments[0]
-            results = (_empty_like(like), _empty_like(like)) if spec.result_count == 2 else (_empty_like(like),)
-            plan.launch(arguments, addresses, results)
-            return results
+            if plan.shortcut is not None and plan.launch.is_direct():
+                return plan.shortcut(arguments, addresses)
+            return plan(arguments, addresses)
     plan = find_plan(spec, arguments, time_dim)
     _recent[spec] = plan
     return plan(arguments, [*map(_address, plan.tensors(arguments))])
@@ -121,6 +119,14 @@ def remembered(call: Callable[[], Any]) -> list["Plan"]:
 
 def metadata(x: torch.Tensor) -> tuple[Any, ...]:
     return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+
+
+def allocator(like: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Makes tensors like this one on the device that is current, without a way through PyTorch's dispatcher."""
+    make = getattr(guards, f"_empty_strided_{like.device.type}", None)
+    if make is None:
+        return partial(torch.empty_strided, like.shape, like.stride(), dtype=like.dtype, device=like.device)
+    return partial(make, tuple(like.shape), like.stride(), like.dtype)
 
 
 def total_bytes(x: Any) -> int:
@@ -191,8 +197,9 @@ class Plan:
         filled = [filled_bytes(arguments[k]) for k in self.positions]
         written = [k for k, position in enumerate(self.positions) if position >= self.count]
         self.apart = [(j, k, filled[j], filled[k]) for k in written for j in range(k)]
-        # nothing left to do but to allocate and to launch
-        self.direct = not (self.requires_grad or targets or self.dtype or self.launch is None)
+        # from the first launch on, where nothing is left to do but to allocate and to launch
+        self.shortcut: Callable[..., tuple[torch.Tensor, ...]] | None = None
+        self.new = None if self.requires_grad or targets or self.launch is None else allocator(results[0])
         self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
         read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
         self.bytes_read = sum(total_bytes(arguments[k]) for k in read)
@@ -232,6 +239,8 @@ class Plan:
         results = arguments[self.count :] or self.allocate(arguments[0])
         if self.launch is not None:
             self.launch(arguments, addresses, results)
+            if self.new is not None and self.shortcut is None:
+                self.shortcut = self.launch.shortcut(self.new, len(results))
         elif 0 not in self.window.shape:
             views = [self.portable_view(source, arguments) for source in self.sources]
             outputs = [self.window.view(Role.DATA, result) for result in results]
