@@ -223,7 +223,7 @@ class Tensor:
     def __eq__(self, other: Any) -> "Tensor":  # type: ignore[override]  # entry by entry
         return self._compared(other, operator.eq)
 
-    def __ne__(self, other: Any) -> "Tensor":  # type: ignore[override]
+    def __ne__(self, other: Any) -> "Tensor":  # type: ignore[override]  # entry by entry
         return self._compared(other, operator.ne)
 
     def __lt__(self, other: Any) -> "Tensor":

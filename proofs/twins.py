@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from rlscan.engine.spec import Kind, Slot, Spec
@@ -32,9 +33,8 @@ def changed(spec: Spec, change: Callable[..., tuple[Any, Any]]) -> Spec:
     """The specification with other coefficients: `change` takes alpha, beta and the operands by slot."""
 
     def coefficients(*values: Any) -> tuple[Any, Any]:
-        names = read(spec.coefficients).__code__.co_varnames
         alpha, beta = read(spec.coefficients)(*values)
-        return change(alpha, beta, **dict(zip(names, values, strict=False)))
+        return change(alpha, beta, **dict(zip(signature(read(spec.coefficients)).parameters, values, strict=True)))
 
     return dataclasses.replace(spec, coefficients=coefficients)
 
@@ -43,8 +43,8 @@ def reading(spec: Spec, **slots: Any) -> Spec:
     """The specification whose outputs (not its coefficients) see other values in these slots."""
 
     def outputs(x: Any, x_next: Any, *values: Any) -> Any:
-        names = read(spec.outputs).__code__.co_varnames[2:]
-        return read(spec.outputs)(x, x_next, *{**dict(zip(names, values, strict=False)), **slots}.values())
+        _, _, *names = signature(read(spec.outputs)).parameters
+        return read(spec.outputs)(x, x_next, *{**dict(zip(names, values, strict=True)), **slots}.values())
 
     return dataclasses.replace(spec, outputs=outputs)
 

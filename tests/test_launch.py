@@ -6,7 +6,7 @@ import mmap
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from paper.gate import as_tuple
 from rlscan import language
 from rlscan.engine import Tile, forced, plan
 from rlscan.engine import launch as launch_module
+from rlscan.engine import shortcut as shortcut_module
 from rlscan.engine.tiles import WARP, choose_tile
 from rlscan.verify.compare import compare
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill
@@ -243,6 +244,116 @@ def test_every_way_to_launch_is_given_the_same(estimator: str, launched: Launche
         for x, first in zip(as_tuple(returned), as_tuple(kept[0]), strict=True):
             assert (x.shape, x.stride(), x.dtype) == (first.shape, first.stride(), first.dtype)
     assert len({x.data_ptr() for returned in kept for x in as_tuple(returned)}) == 4 * len(as_tuple(kept[0]))
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A kernel that Triton has compiled."""
+
+    src: Any
+    metadata: Any
+    run: Any
+
+
+def kinds(value: Any) -> Any:
+    """As in a kernel's signature: a 1 is a constant."""
+    if isinstance(value, tuple):
+        return tuple(map(kinds, value))
+    return "fp32" if isinstance(value, float) else "constexpr" if value == 1 else "i64"
+
+
+def read_by_the_kernel(value: Any, kind: Any) -> list[Any]:
+    if isinstance(kind, tuple):
+        return [x for pair in zip(value, kind, strict=True) for x in read_by_the_kernel(*pair)]
+    return [] if kind == "constexpr" else [value]
+
+
+@every_estimator
+def test_a_shortcut_by_a_launcher_that_takes_no_tuples(
+    estimator: str, launched: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Launcher:
+        def __init__(self, source: Any, metadata: str) -> None:
+            assert (source.fn, source.constants, metadata) == (None, {}, "metadata")
+            self.types = [*source.signature.values()]
+            assert [*source.signature] == [*range(len(self.types))]
+
+        def launch(self, *arguments: Any) -> None:
+            assert "constexpr" not in self.types
+            assert len(arguments) == 5 + len(self.types)
+            launched.directly.append(arguments)
+
+    function, arguments = getattr(rlscan, estimator), valid(estimator)
+    kept = [function(**arguments)]
+    (made,) = plan._recent.values()
+    launched.compile(made.launch)
+    ordinary = launched.ordinarily[0][3:]
+    signature = (*map(kinds, ordinary[:10]), *["constexpr"] * len(ordinary[10:]))
+    source = SimpleNamespace(signature=dict(zip("abcdefghijklmnopqrstuvwxyzABCDEFGH", signature, strict=False)))
+    made.launch.kernel = Compiled(source, "metadata", object.__new__(Launcher))
+    monkeypatch.setattr(launch_module.triton, "__version__", "3.6.0")
+    kept += [function(**arguments) for _ in range(2)]
+    results = tuple(x.data_ptr() for x in as_tuple(kept[2]))
+    wanted = read_by_the_kernel((ordinary[0], results, *ordinary[2:]), signature)
+    assert launched.directly[1] == (*launched.ordinarily[0][:3], ("stream", None), "head", *wanted)
+
+
+def unlike(value: Any) -> list[Any]:
+    """Arguments that this one may not be taken for."""
+    if not torch.is_tensor(value):
+        return [1, 0.5 if value is None else None, torch.tensor(0.5)]
+    strided = torch.stack([value, value], -1)[..., 0]
+    needs_gradients = value.detach().clone().float().requires_grad_()
+    return [value.double(), strided, torch.cat([value, value]), needs_gradients, None, 0.5]
+
+
+@every_estimator
+@pytest.mark.parametrize("tensors", ["that come twice", "all different"])
+def test_a_shortcut_is_for_calls_like_the_one_it_was_made_for(estimator: str, tensors: str, launched: Launched) -> None:
+    """It refuses every other, and each part of its condition is needed for that."""
+    given = valid(estimator) | ({"gamma": 0.5} if "gamma" in valid(estimator) else {})
+    if tensors == "all different":
+        given = {name: x.clone() if torch.is_tensor(x) else x for name, x in given.items()}
+    function = getattr(rlscan, estimator)
+    function(**given)
+    (made,) = plan._recent.values()
+    launched.compile(made.launch)
+    calls: list[tuple[Any, ...]] = []
+    made.shortcut = lambda *call: calls.append(call)
+    function(**given)
+    arguments, time_dim = calls[0]
+    now = SimpleNamespace(wish=made.wish, device=made.launch.index)
+    made.launch.current_device = lambda: now.device
+
+    def goes_on(source: str, *call: Any) -> bool:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(shortcut_module, "SOURCE", source)
+            built = shortcut_module.shortcut(made, lambda: now.wish)
+        assert built is not None
+        try:
+            return built(*call) is not None
+        except AttributeError:  # what is no tensor has no address
+            return True
+
+    def refuses(part: str, *call: Any, instead: str = "True") -> None:
+        whole = shortcut_module.SOURCE
+        assert part in whole
+        assert not goes_on(whole, *call), (part, call)
+        assert goes_on(whole.replace(part, instead), *call), (part, call)
+
+    assert goes_on(shortcut_module.SOURCE, arguments, time_dim)
+    refuses("time_dim is TIME_DIM", arguments, 0)
+    for k, value in enumerate(arguments):
+        part = "plan.matches({tensors})" if torch.is_tensor(value) else "{types}"
+        for other in unlike(value):
+            refuses(part, (*arguments[:k], other, *arguments[k + 1 :]), time_dim)
+        if torch.is_tensor(value):
+            elsewhere = (*arguments[:k], CHANGES["alignment"](value), *arguments[k + 1 :])
+            refuses("({bits}) & 15", elsewhere, time_dim, instead="False")
+    now.wish = plan.Forced()
+    refuses("forced() is WISH", arguments, time_dim)
+    now.wish, now.device = made.wish, -1
+    refuses("is_direct()", arguments, time_dim)
 
 
 def test_a_shortcut_allocates_what_an_ordinary_call_does(launched: Launched) -> None:

@@ -17,7 +17,9 @@ ESTIMATOR_FILES = (
     *("gae.py", "vtrace.py", "retrace.py", "td_lambda.py", "discounted_returns.py"),
     *("eligibility_traces.py", "prefix_sum.py", "linear_scan.py"),
 )
-ENGINE_FILES = tuple(f"engine/{name}.py" for name in ("kernel", "portable", "launch", "plan", "tiles", "checks"))
+ENGINE_FILES = tuple(
+    f"engine/{name}.py" for name in ("kernel", "portable", "launch", "shortcut", "plan", "tiles", "checks")
+)
 FILES = (*ENGINE_FILES, "boundaries.py", "affine.py", "ratios.py", *ESTIMATOR_FILES)
 # turns a file has in a round of the choice: the kernel is as long, and as easy to get wrong, as four others
 TURNS = {"engine/kernel.py": 4, "engine/portable.py": 2, "boundaries.py": 2}

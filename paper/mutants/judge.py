@@ -55,7 +55,7 @@ LIMIT = {
 }
 # what a mutant goes through of which is argued that it is equivalent: the last stage takes minutes
 SHORT = tuple(stage for stage in LIMIT if stage != "test")
-KERNEL_FILES = ("engine/kernel.py", "engine/launch.py", "engine/tiles.py")
+KERNEL_FILES = tuple(f"engine/{name}.py" for name in ("kernel", "launch", "shortcut", "tiles"))
 # what all estimators share
 FORMULAS = ("affine", "boundaries", "ratios")
 

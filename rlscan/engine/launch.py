@@ -2,8 +2,11 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import cache
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -170,28 +173,13 @@ class Launch:
             watched = runtime.launch_enter_hook or runtime.launch_exit_hook
         return not watched and self.compiled is not None and self.index == self.current_device()
 
-    def shortcut(self, new: Callable[[], torch.Tensor], count: int) -> Callable[..., tuple[torch.Tensor, ...]] | None:
-        """A direct launch into `count` new results, which it returns, with all looked up that does not change.
+    def flat(self) -> tuple[Any, tuple[Any, ...]] | None:
+        """A launcher that takes what the kernel reads one by one, and those constants that it reads, if there is one.
 
-        None where more is left to do than to allocate and to launch.
+        The kernel's own takes nested tuples, and all constants, most of which were compiled in.
         """
-        if self.compiled is None or self.words or not self.numbers_are_floats:
-            return None
-        (x, y, z), index, policy, constants = self.grid, self.index, self.policy_place, self.constants
-        compiled, head, pick, stream = self.compiled, self.head, self.pick, self.current_stream
-
-        def one(arguments: Sequence[Any], addresses: list[int]) -> tuple[torch.Tensor, ...]:
-            found, a = (*addresses, *arguments, 0), new()
-            compiled(x, y, z, stream(index), *head, pick(found), (a.data_ptr(),), found[policy], 0, *constants)
-            return (a,)
-
-        def two(arguments: Sequence[Any], addresses: list[int]) -> tuple[torch.Tensor, ...]:
-            found, a, b = (*addresses, *arguments, 0), new(), new()
-            targets = (a.data_ptr(), b.data_ptr())
-            compiled(x, y, z, stream(index), *head, pick(found), targets, found[policy], 0, *constants)
-            return a, b
-
-        return one if count == 1 else two
+        launch, signature = flat_launcher(self.kernel)
+        return launch and (launch, tuple(without_constants(self.constants, signature[4:])))
 
     def launch_ordinary(self, arguments: Sequence[Any], results: tuple[torch.Tensor, ...]) -> None:
         inputs = [arguments[source] if source >= 0 else 0 for source in self.sources]
@@ -247,3 +235,29 @@ def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
     except AttributeError:
         pass
     return run, (function, *hooks)
+
+
+@cache
+def flat_launcher(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A launcher of Triton 3.5 and 3.6 for what the compiled kernel reads of its arguments, and its signature.
+
+    (None, ()) where there is no such thing.
+    """
+    try:
+        signature = tuple(compiled.src.signature.values())
+        read = dict(enumerate(without_constants(signature, signature)))
+        source = SimpleNamespace(fn=None, constants={}, signature=read)
+        if triton.__version__.startswith(("3.5.", "3.6.")) and "constexpr" not in (*signature[0], *signature[2:4]):
+            return type(compiled.run)(source, compiled.metadata).launch, signature
+    except (AttributeError, TypeError, OSError, subprocess.SubprocessError):
+        pass
+    return None, ()
+
+
+def without_constants(values: Sequence[Any], signature: Sequence[Any]) -> Iterator[Any]:
+    """The values in nested tuples one by one, but those that are constants of the kernel."""
+    for value, kind in zip(values, signature, strict=True):
+        if isinstance(kind, tuple):
+            yield from without_constants(value, kind)
+        elif kind != "constexpr":
+            yield value

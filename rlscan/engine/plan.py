@@ -24,6 +24,7 @@ except (ImportError, AttributeError):
 from .. import language
 from .checks import Window, check_out, filled_bytes, refuse_gradients, refuse_shared_memory, time_axis
 from .portable import run_portable
+from .shortcut import Shortcut, shortcut
 from .spec import Kind, Role, Slot, Spec
 from .tiles import Tile
 
@@ -66,10 +67,14 @@ def path_for(device: torch.device) -> str:
 
 def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) -> tuple[torch.Tensor, ...]:
     """The results of `spec` on the arguments (in the order of `spec.arguments`)."""
-    if out is not None:
-        arguments += as_targets(out, spec.result_count)
     plan = _recent.get(spec)
     # most calls are like the last one, and to compare is cheaper than to hash
+    if out is not None:
+        arguments += as_targets(out, spec.result_count)
+    elif plan is not None and plan.shortcut is not None:
+        results = plan.shortcut(arguments, time_dim)
+        if results is not None:
+            return results
     if (
         plan is not None
         and time_dim is plan.time_dim
@@ -82,8 +87,6 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
         for address in addresses:
             bits |= address
         if plan.aligned and bits & 15 == 0:
-            if plan.shortcut is not None and plan.launch.is_direct():
-                return plan.shortcut(arguments, addresses)
             return plan(arguments, addresses)
     plan = find_plan(spec, arguments, time_dim)
     _recent[spec] = plan
@@ -142,8 +145,8 @@ def same_metadata(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
             *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
         ).check
         return check
-    wanted = [metadata(x) for x in tensors]
-    return lambda *others: [metadata(x) for x in others] == wanted
+    types, wanted = [*map(type, tensors)], [metadata(x) for x in tensors]
+    return lambda *others: [*map(type, others)] == types and [metadata(x) for x in others] == wanted
 
 
 class Plan:
@@ -198,7 +201,7 @@ class Plan:
         written = [k for k, position in enumerate(self.positions) if position >= self.count]
         self.apart = [(j, k, filled[j], filled[k]) for k in written for j in range(k)]
         # from the first launch on, where nothing is left to do but to allocate and to launch
-        self.shortcut: Callable[..., tuple[torch.Tensor, ...]] | None = None
+        self.shortcut: Shortcut | None = None
         self.new = None if self.requires_grad or targets or self.launch is None else allocator(results[0])
         self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
         read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
@@ -240,7 +243,7 @@ class Plan:
         if self.launch is not None:
             self.launch(arguments, addresses, results)
             if self.new is not None and self.shortcut is None:
-                self.shortcut = self.launch.shortcut(self.new, len(results))
+                self.shortcut = shortcut(self, _forced.get)
         elif 0 not in self.window.shape:
             views = [self.portable_view(source, arguments) for source in self.sources]
             outputs = [self.window.view(Role.DATA, result) for result in results]

@@ -51,7 +51,7 @@ For tests of your own there are the parts: `rollouts` (a Hypothesis strategy), `
 from __future__ import annotations
 
 try:
-    import hypothesis  # noqa: F401
+    import hypothesis  # noqa: F401  # to see whether it is there
 except ImportError as error:
     raise ImportError("rlscan.testing needs Hypothesis: pip install 'rlscan[verify]'") from error
 

@@ -100,7 +100,7 @@ def steps(device: str, jobs: int) -> Iterator[Step]:
         yield Step(
             f"{tool} finds nothing over the kernel's variants at odd sizes.",
             "sanitizer",
-            lambda out, tool=tool: [  # type: ignore[misc]
+            lambda out, tool=tool: [  # type: ignore[misc]  # `tool`, bound as a default, has no type
                 *("compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--log-file", str(out)),
                 *python("tests/sanitize.py", str(KINDS_UNDER_TOOLS)),
             ],
