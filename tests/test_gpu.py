@@ -12,6 +12,8 @@ from conftest import WITHOUT_GPU
 import rlscan
 from paper.gate import as_tuple
 from rlscan import language
+from rlscan.engine import plan
+from rlscan.language import triton
 from rlscan.verify.compare import call, expect
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 from rlscan.verify.tolerance import assert_exact
@@ -105,6 +107,24 @@ def test_a_kept_plan_is_not_used_for_another_kind_of_call(estimator: str) -> Non
                 example = plain(estimator, 10 * repeat + number, steps=steps, **options)
                 for k, (got, want) in enumerate(zip(call(example, "cuda", None, rlscan), expect(example), strict=True)):
                     assert_exact(got, want, f"{estimator} {options} result {k}")
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_shortest_way_is_taken(estimator: str) -> None:
+    """A call like the last one goes by its shortcut, and by a launcher without tuples where Triton can make one."""
+    example = plain(estimator, 0)
+    (made,) = plan.remembered(lambda: call(example, "cuda", None, rlscan))
+    assert (made.launch.flat() is not None) == triton.__version__.startswith(("3.5.", "3.6."))
+    whole, taken = made.shortcut, []
+
+    def watched(*given: Any) -> Any:
+        taken.append(whole(*given))
+        return taken[-1]
+
+    made.shortcut = watched
+    call(example, "cuda", None, rlscan)
+    assert len(taken) == 2
+    assert None not in taken
 
 
 def test_alignment_changes_between_calls() -> None:

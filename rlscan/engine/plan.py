@@ -7,7 +7,7 @@ call that finds its plan has been checked already; only pointers and numbers are
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -38,7 +38,8 @@ class Forced(NamedTuple):
     tile: Tile | None = None
 
 
-_NOTHING_FORCED = Forced()
+_wish = cache(Forced)  # one object for all that is alike: calls compare by `is`
+_NOTHING_FORCED = _wish(None, None)
 _forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced", default=_NOTHING_FORCED)
 _plans: dict[Any, "Plan"] = {}
 _recent: dict[Spec, "Plan"] = {}  # per estimator the plan of its last call
@@ -51,7 +52,7 @@ def forced(path: str | None = None, tile: Tile | None = None) -> Iterator[None]:
     """Inside the block, calls take this path ("triton", "interpreter" or "portable") and this tile."""
     if path is not None and path not in PATHS:
         raise ValueError(f"path is {path!r}; it should be one of {', '.join(PATHS)}")
-    token = _forced.set(Forced(path, tile))
+    token = _forced.set(_wish(path, tile))
     try:
         yield
     finally:

@@ -41,17 +41,25 @@ def tensor(setup: Setup, name: str, value: Any, device: str) -> Any:
 
 
 def call(example: Example, device: str, path: str | None, api: Any) -> tuple[torch.Tensor, ...]:
-    """The public function's results as canonical [N, T, ...] tensors; inputs are checked to be unchanged."""
+    """The public function's results as canonical [N, T, ...] tensors; inputs are checked to be unchanged.
+
+    On a GPU it is called again, because a call like the last one takes a shorter way, and has to give the same bits.
+    """
     setup = example.setup
     arguments = {name: tensor(setup, name, value, device) for name, value in example.arguments.items()}
     before = {name: x.clone() for name, x in arguments.items() if isinstance(x, torch.Tensor)}
     arguments |= dict(setup.options)
+    arguments["time_dim"] = 0 if setup.layout == "TN" else -1
+    function = getattr(api, setup.estimator)
     with api.engine.forced(path, setup.tile):
-        results = getattr(api, setup.estimator)(**arguments, time_dim=0 if setup.layout == "TN" else -1)
+        results = as_tuple(function(**arguments))
+        again = results if device == "cpu" else as_tuple(function(**arguments))
+    for k, (x, y) in enumerate(zip(results, again, strict=True)):
+        if not ((x == y) | x.isnan() & y.isnan()).all():
+            raise Mismatch(f"{setup.estimator} result {k} differs from that of the same call before")
     for name, x in before.items():
         if not torch.equal(x.double().nan_to_num(7.0), arguments[name].double().nan_to_num(7.0)):
             raise Mismatch(f"{setup.estimator} changed its argument {name}")
-    results = results if isinstance(results, tuple) else (results,)
     if setup.layout == "TN":
         return tuple(x.transpose(0, 1) for x in results)
     return tuple(x.unsqueeze(0) for x in results) if setup.layout == "T" else results
@@ -59,7 +67,10 @@ def call(example: Example, device: str, path: str | None, api: Any) -> tuple[tor
 
 def expect(example: Example) -> tuple[Any, ...]:
     """The reference's results on the canonical arrays."""
-    results = getattr(reference, example.setup.estimator)(**example.arguments, **dict(example.setup.options))
+    return as_tuple(getattr(reference, example.setup.estimator)(**example.arguments, **dict(example.setup.options)))
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
