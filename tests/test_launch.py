@@ -22,6 +22,7 @@ from rlscan import language
 from rlscan.engine import Tile, forced, plan
 from rlscan.engine import launch as launch_module
 from rlscan.engine import shortcut as shortcut_module
+from rlscan.engine.spec import Kind
 from rlscan.engine.tiles import WARP, choose_tile
 from rlscan.verify.compare import compare
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill
@@ -100,6 +101,17 @@ def test_the_same_tensor_twice(estimator: str) -> None:
         for a, b in zip(as_tuple(getattr(rlscan, estimator)(**same)),
                         as_tuple(getattr(rlscan, estimator)(**copies)), strict=True):  # fmt: skip
             assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("estimator", ["gae", "vtrace"])
+def test_values_are_read_once(estimator: str) -> None:
+    """V(s_{t+1}) is the value of the next step: no second tensor, unless there is one."""
+    given = valid(estimator)
+    (made,) = plan.remembered(lambda: getattr(rlscan, estimator)(**given))
+    slots = made.spec.slots(frozenset(given))
+    (successor,) = [kind for slot, kind in zip(slots, made.kinds, strict=True) if slot.kind == Kind.NEXT]
+    values = next(k for k, slot in enumerate(slots) if (slot.argument, slot.kind) == ("values", Kind.VALUE))
+    assert successor == Kind.SHIFTED + values
 
 
 # Time split over programs
