@@ -7,6 +7,8 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,22 +39,22 @@ def measured() -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for name in ESTIMATORS:
         for shape in ((row["num_envs"], row["seq_len"]) for row in original()["table4"]):
-            inputs = rollout(name, False, *shape, device="cuda")
-
-            def seconds(name: str = name, inputs: dict[str, Any] = inputs) -> float:
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                getattr(rlscan, name)(**inputs)
-                torch.cuda.synchronize()
-                return time.perf_counter() - start
-
+            call = partial(getattr(rlscan, name), **rollout(name, False, *shape, device="cuda"))
             before = kernels()
-            first = seconds()
+            first, second = seconds(call), seconds(call)
             rows.append({"estimator": name, "num_envs": shape[0], "seq_len": shape[1], "first_call_s": first})
-            rows[-1] |= {"second_call_s": seconds(), "new_kernels": kernels() - before}
+            rows[-1] |= {"second_call_s": second, "new_kernels": kernels() - before}
             print(f"{name} {shape[0]}×{shape[1]}: {first:.2f} s", flush=True)
     what = "an empty cache of Triton; the first call compiles what is not there yet"
     return {**environment("cuda"), "what": what, "rows": rows}
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 def kernels() -> int:

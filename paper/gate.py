@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from rlscan import reference
+from rlscan.verify.compare import as_tuple
 from rlscan.verify.strategies import Example, Setup
 from rlscan.verify.tolerance import Mismatch, assert_within, bounds
 
@@ -82,7 +83,3 @@ def as_numpy(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
     return (x.double() if x.is_floating_point() else x).cpu().numpy()
-
-
-def as_tuple(outputs: Any) -> tuple[Any, ...]:
-    return tuple(outputs) if isinstance(outputs, tuple) else (outputs,)

@@ -22,12 +22,12 @@ import torch
 
 import rlscan
 from paper.bench import bytes_moved
-from paper.gate import as_tuple
 from paper.jobs import Job
 from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.engine.plan import remembered
+from rlscan.verify.compare import as_tuple
 from rlscan.verify.environment import environment
 
 

@@ -27,7 +27,7 @@ from paper import split
 from paper.baselines import BASELINES
 from paper.bench import TURN, Trial, best, bytes_moved, original, time_side_by_side
 from paper.cuda_rows import CUDA_ROWS
-from paper.gate import Expected, Verdict, admit, as_tuple, expect
+from paper.gate import Expected, Verdict, admit, expect
 from paper.jobs import GATED_STEPS, KEY, Job, cost, jobs
 from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
@@ -37,6 +37,7 @@ from paper.verdicts import PATIENCE, ROWS, evaluate, wholes
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
+from rlscan.verify.compare import as_tuple
 from rlscan.verify.environment import environment
 
 LOOP_PROTOCOL = {"warmup_calls": 0, "iterations_per_trial": 1, "trials": 2}  # hundreds of milliseconds a call

@@ -8,6 +8,7 @@ import torch
 
 import rlscan
 from rlscan.engine import forced
+from rlscan.verify.compare import as_tuple
 from rlscan.verify.strategies import BOOTSTRAPPED as BOOTSTRAPPED
 from rlscan.verify.strategies import ESTIMATORS
 
@@ -59,8 +60,7 @@ every_argument = arguments(lambda name: True)
 def call(estimator: str, **changes: Any) -> tuple[torch.Tensor, ...]:
     """On the portable path: arguments are checked before any path is taken."""
     with forced("portable"):
-        results = getattr(rlscan, estimator)(**{**valid(estimator), **changes})
-    return results if isinstance(results, tuple) else (results,)
+        return as_tuple(getattr(rlscan, estimator)(**{**valid(estimator), **changes}))
 
 
 def refused(error: type[Exception], estimator: str, *parts: str, **changes: Any) -> None:

@@ -9,7 +9,7 @@ from properties import Draw, Path, agree, answers, law, like, same_bits, steps_o
 
 import rlscan
 from rlscan.engine import forced
-from rlscan.verify.compare import FLAGS, tensor
+from rlscan.verify.compare import FLAGS, as_tuple, tensor
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 
 BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
@@ -25,8 +25,7 @@ def keywords(example: Example, device: str) -> dict[str, Any]:
 
 def called(path: Path, estimator: str, arguments: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     with forced(path[0]):
-        results = getattr(rlscan, estimator)(**arguments)
-    return results if isinstance(results, tuple) else (results,)
+        return as_tuple(getattr(rlscan, estimator)(**arguments))
 
 
 def example_of(estimator: str, **setup: Any) -> Example:

@@ -10,11 +10,10 @@ import torch
 from conftest import WITHOUT_GPU
 
 import rlscan
-from paper.gate import as_tuple
 from rlscan import language
 from rlscan.engine import plan
 from rlscan.language import triton
-from rlscan.verify.compare import call, expect
+from rlscan.verify.compare import as_tuple, call, expect
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
 from rlscan.verify.tolerance import assert_exact
 

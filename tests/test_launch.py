@@ -17,14 +17,13 @@ import torch
 from misuse import every_estimator, valid
 
 import rlscan
-from paper.gate import as_tuple
 from rlscan import language
 from rlscan.engine import Tile, forced, plan
 from rlscan.engine import launch as launch_module
 from rlscan.engine import shortcut as shortcut_module
 from rlscan.engine.spec import Kind
 from rlscan.engine.tiles import WARP, choose_tile
-from rlscan.verify.compare import compare
+from rlscan.verify.compare import as_tuple, compare
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill
 
 # three levels of groups and more blocks than one group; two levels; one
@@ -301,7 +300,7 @@ def test_a_shortcut_by_a_launcher_that_takes_no_tuples(
     launched.compile(made.launch)
     ordinary = launched.ordinarily[0][3:]
     signature = (*map(kinds, ordinary[:10]), *["constexpr"] * len(ordinary[10:]))
-    source = SimpleNamespace(signature=dict(zip("abcdefghijklmnopqrstuvwxyzABCDEFGH", signature, strict=False)))
+    source = SimpleNamespace(signature=dict(enumerate(signature)))
     made.launch.kernel = Compiled(source, "metadata", object.__new__(Launcher))
     monkeypatch.setattr(launch_module.triton, "__version__", "3.6.0")
     kept += [function(**arguments) for _ in range(2)]
