@@ -163,7 +163,8 @@ def test_runner_follows_the_protocol_and_says_where_it_ran(tmp_path: Path, monke
     result = json.loads((tmp_path / "tiny.json").read_text())
     assert (result["commit"], result["dirty"], result["seed"]) == ("abc123", True, 3)
     assert result["protocol"]["gamma"] == 0.99
-    assert result["versions"]["torch"] == torch.__version__
+    recorded, running = (version.partition("+")[0] for version in (result["versions"]["torch"], torch.__version__))
+    assert recorded == running  # a build (+cu130) may be named by one of them alone
     assert len(result["rows"]) == 2 * 2 + 2
     for row in result["rows"]:
         assert [len(trial) for trial in row["samples_us"]] == [3] * 4
