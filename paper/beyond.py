@@ -90,7 +90,7 @@ def measure_tokens(key: Row, device: str, seed: int, protocol: Row) -> list[Row]
     if device == "cuda":
         others = [token_gae.sample(*key.values(), seed=seed + k, device=device) for k in range(1, rotation(moved))]
         calls = [partial(rlscan.gae, **x) for x in (inputs, *map(token_gae.inputs, others))]
-        on_device = {"rlscan": device_samples(calls), "stream": stream_samples(moved)}
+        on_device = {"rlscan": device_samples(calls), "stream": stream_samples(moved, len(calls))}
     for row in found:
         name = row["implementation"]
         row |= {"bytes": moved, "share_of_tokens": round(filled, 4), "samples_us": samples.get(name, [])}

@@ -110,6 +110,23 @@ def certified(claim: Claim, certificate: dict[str, Any], paths: list[str]) -> Ve
     return Verdict(PASS if len(entries) >= at_least else FAIL, f"{len(entries)} of {len(entries)} rejected")
 
 
+def measured_at(claim: Claim, results: Path, name: str) -> str:
+    """The commit of the run that a verdict is read from; empty where that is the certificate's."""
+    if claim["kind"] == "checker":
+        report = results / name / f"{claim['checker']['tool']}.txt"
+        found = re.search(r"\bcommit (\w+)", report.read_text()) if report.exists() else None
+        return found[1] if found else ""
+    if claim["kind"] == "mutation":
+        path = results / "mutants.json"
+    elif claim["kind"] == "measured":
+        what = claim["measured"]
+        file = "targets" if "target" in what else what.get("file") or what.get("learned") or what["table"]
+        path = results / name / f"{file}.json"
+    else:
+        return ""
+    return str(json.loads(path.read_text()).get("commit", ""))[:7] if path.exists() else ""
+
+
 def matches(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
@@ -203,14 +220,24 @@ def page(root: Path) -> str:
     claims, devices = load(root)
     parts = ["# The claims, their scope and their evidence", provenance(root)]
     for name, claim in claims.items():
-        said = zip(devices.values(), verdicts(claim, root, devices), strict=True)
-        words = "; ".join(f"{device['title']}: {ABSENT if verdict is None else verdict}" for device, verdict in said)
+        said = zip(devices.items(), verdicts(claim, root, devices), strict=True)
+        words = "; ".join(
+            f"{device['title']}: {full(claim, verdict, root, folder)}" for (folder, device), verdict in said
+        )
         evidence = ", ".join(link(item) for item in claim["evidence"])
         parts.append(
             f"## {name}\n\n{claim['statement']}\n\n- kind: {claim['kind']}\n- verdict: {words}\n"
             f"- scope: {claim['scope']}\n- not covered: {claim['not_covered']}\n- evidence: {evidence}"
         )
     return "\n\n".join(parts) + "\n"
+
+
+def full(claim: Claim, verdict: Verdict | None, root: Path, folder: str) -> str:
+    """A verdict and, unless it is the certificate's, the commit that it is about."""
+    if verdict is None:
+        return ABSENT
+    commit = measured_at(claim, root / "paper" / "results", folder) if verdict.word != NOT_RUN else ""
+    return f"{verdict} (commit {commit})" if commit else str(verdict)
 
 
 def link(item: str) -> str:
@@ -241,7 +268,10 @@ def documents(root: Path) -> dict[Path, str]:
     from paper import reviewers  # here, because it reads this module
 
     readme = root / "README.md"
-    more = "A claim's name leads to its full wording, scope and evidence."
+    more = (
+        "That is verification; what is measured, mutated or checked by a tool may be of another commit. A claim's name "
+        "leads to its full wording, scope and evidence, and that commit."
+    )
     text = between(readme.read_text(), "claims", f"{table(root)}\n\n{provenance(root)} {more}")
     return {readme: text, root / "paper" / "rendered" / "claims.md": page(root), **reviewers.documents(root)}
 

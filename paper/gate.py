@@ -12,6 +12,11 @@ from rlscan.verify.compare import as_tuple
 from rlscan.verify.strategies import Example, Setup
 from rlscan.verify.tolerance import Mismatch, assert_within, bounds
 
+GATE = (
+    "the float64 reference, within the a-priori bound, before any timing; [T, N], windows of more than 131,072 steps "
+    "and bfloat16 beside the portable path in float64, within 1e-4 (bfloat16: 2e-2). Device times rotate over up to "
+    "three more sets of inputs, drawn likewise, which are not compared"
+)  # of python -m paper.targets
 OPTIONS = ("rho_clip", "c_clip", "pg_rho_clip", "advantage", "trace", "boundary", "reverse")
 
 

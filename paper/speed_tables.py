@@ -9,7 +9,7 @@ from typing import Any
 from paper.baselines import ESTIMATORS, TRUNCATES
 from paper.bench import original
 from paper.text import PEER_GPU, markdown, number
-from paper.verdicts import CELL, LARGE, Cells, label
+from paper.verdicts import CELL, HEADLINE, LARGE, RUNS, Cells, label
 
 RIVALS = {
     "grid": ("doubling", "associative", "loop"),
@@ -72,7 +72,19 @@ def grid(cells: Cells) -> list[str]:
     parts += ["Full call against torch's `associative_scan`, compiled:", grid_of(cells, over("associative", "full"), 1)]
     times = grid_of(cells, lambda cell: cell.us("rlscan", metric="full"))
     loops = grid_of(cells, over("loop", "full"), 1)
-    return [*parts, folded("Full call of rlscan, µs", times), folded("Full call against the Python loop", loops)]
+    parts += [folded("Full call of rlscan, µs", times), folded("Full call against the Python loop", loops)]
+    return [*parts, folded(f"The ten runs at {by(HEADLINE)}, against the compiled doubling scan", ten_runs(cells))]
+
+
+def ten_runs(cells: Cells) -> str:
+    """A line for each call, a column for each run."""
+    at = cells.where(num_envs=HEADLINE[0], seq_len=HEADLINE[1], metric="full")
+    runs = range(RUNS)
+    body = [
+        [f"`{label(key)}`", *(said(over("doubling", "full")(call.where(repeat=run)), 1) for run in runs)]
+        for key, call in at.groups("estimator", "truncated")
+    ]
+    return markdown(["call", *(f"run {run}" for run in runs)], body) if body else "Not measured."
 
 
 def device(cells: Cells) -> list[str]:
@@ -99,7 +111,8 @@ def rows(cells: Cells) -> list[str]:
         f"{figures['shapes']} shapes.*",
     ]
     for metric, words, unit in (("full", "Full call", 1e3), ("device", "Device time", 1.0)):
-        body, won = [], 0
+        body: list[list[str]] = []
+        won: dict[tuple[int, int], bool] = {}  # the paper has a shape twice, with two times
         pufferlib = any(row["us"] for row in cells.where(implementation="pufferlib", metric=metric).rows)
         for row in figures["rows"]:
             paper = row["full_call_ms" if metric == "full" else "device_us"]
@@ -107,7 +120,7 @@ def rows(cells: Cells) -> list[str]:
             at = cells.where(num_envs=row["num_envs"], seq_len=row["seq_len"], metric=metric)
             times = [at.us(name) for name in ("rlscan", *RIVALS["rows"])]
             ratio = math.nan if any(map(math.isnan, times)) else min(times[1:]) / times[0]
-            won += ratio > 1
+            won[row["num_envs"], row["seq_len"]] = ratio > 1
             ours = [by((row["num_envs"], row["seq_len"])), *map(said, times), said(ratio, 1)]
             if pufferlib:
                 theirs = at.us("pufferlib")
@@ -115,7 +128,7 @@ def rows(cells: Cells) -> list[str]:
             body.append([*ours, *(f"*{number(x)}*" for x in (triton, puffer, puffer / triton))])
         head = ["N × T", "rlscan µs", "CUDA plain µs", "CUDA prepared µs", "ratio"]
         head += ["PufferLib itself µs", "ratio"] * pufferlib
-        parts.append(f"{words}: rlscan is faster than either at {won} of {len(body)} shapes.")
+        parts.append(f"{words}: rlscan is faster than either at {sum(won.values())} of {len(won)} distinct shapes.")
         parts.append(markdown([*head, "*paper: rl-triton µs*", "*PufferLib µs*", "*ratio*"], body))
     return parts
 

@@ -156,7 +156,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:300]
         rows.append(row)
-    return {**case._asdict(), "bytes": moved, "stream_us": min(stream_samples(moved)), "rows": rows}
+    return {**case._asdict(), "bytes": moved, "stream_us": min(stream_samples(moved, len(sets))), "rows": rows}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 Call = Callable[[], Any]
-ROTATED_BYTES = 250e6  # inputs rotate until so many bytes went by: four times what the cache of an H200 holds
+ROTATED_BYTES = 250e6  # inputs rotate until so many bytes went by, or all sets: several times the cache of an H200
 
 
 def timer(device: str) -> Callable[[Call], float]:
@@ -108,10 +108,10 @@ def device_samples(calls: Sequence[Call], trials: int = 7, least_us: float = 150
         repeats = min(-(-400 // len(calls)), int(repeats * max(2.0, 1.2 * least_us / min(samples))))
 
 
-def stream_samples(bytes_moved: float) -> list[float]:
-    """The same for an add kernel that reads and writes as many bytes: the limit to compare with."""
+def stream_samples(bytes_moved: float, sets: int) -> list[float]:
+    """The same for an add kernel that reads and writes as many bytes, over as many sets: the limit to compare with."""
     count = max(1, int(bytes_moved) // 12)
-    triples = [torch.randn(3, count, device="cuda").unbind(0) for _ in range(rotation(bytes_moved))]
+    triples = [torch.randn(3, count, device="cuda").unbind(0) for _ in range(sets)]
     return device_samples([partial(torch.add, a, b, out=c) for a, b, c in triples])
 
 

@@ -119,6 +119,6 @@ def test_device_time_near_the_stream(
     copies = [inputs, *(rollout(estimator, False, *shape, seed=k, device="cuda") for k in range(1, rotation(moved, 4)))]
     with torch.no_grad():
         calls = [partial(getattr(rlscan, estimator), **x) for x in copies]
-        ratio = min(stream_samples(moved)) / min(device_samples(calls))
+        ratio = min(stream_samples(moved, len(copies))) / min(device_samples(calls))
         benchmark.pedantic(calls[0], rounds=10, iterations=1)
     hold(benchmark, floors, f"{estimator}, share of stream bandwidth, {shape[0]}x{shape[1]}", ratio)
