@@ -92,13 +92,14 @@ def signature(value: Any, path: tuple[int, ...], constants: dict[Any, Any], attr
 @contextlib.contextmanager
 def recording(launch: Any) -> Iterator[Recorder]:
     """Inside the block, what the module `launch` of an engine launches is kept and not run."""
-    kept = launch.affine_scan_kernel, launch.triton
+    kept = launch.affine_scan_kernel, launch.triton, launch.refuse_no_memory
     recorder = Recorder(launch.affine_scan_kernel)
     active = types.SimpleNamespace(get_current_device=lambda: 0, get_current_stream=lambda index: 0)
     driver = types.SimpleNamespace(active=active)
     launch.affine_scan_kernel = recorder
+    launch.refuse_no_memory = lambda name: None  # nothing is read of tensors that are only described
     launch.triton = types.SimpleNamespace(runtime=types.SimpleNamespace(driver=driver), __version__=triton.__version__)
     try:
         yield recorder
     finally:
-        launch.affine_scan_kernel, launch.triton = kept
+        launch.affine_scan_kernel, launch.triton, launch.refuse_no_memory = kept

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from misuse import every_estimator, valid
+from torch.utils.flop_counter import FlopCounterMode
 
 import rlscan
 from rlscan import language
@@ -309,6 +310,22 @@ def test_a_shortcut_by_a_launcher_that_takes_no_tuples(
     assert launched.directly[1] == (*launched.ordinarily[0][:3], ("stream", None), "head", *wanted)
 
 
+@pytest.mark.parametrize("error", [RuntimeError, OSError, TypeError, AttributeError])
+def test_a_launcher_that_cannot_be_made_is_done_without(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no C compiler, Triton says so by RuntimeError; the kernel itself may be in its cache."""
+
+    class Launcher:
+        def __init__(self, source: Any, metadata: str) -> None:
+            raise error("Failed to find C compiler")
+
+    monkeypatch.setattr(launch_module.triton, "__version__", "3.6.0")
+    source = SimpleNamespace(signature={0: ("*fp32",), 1: "i32", 2: "i32", 3: "i32"})
+    compiled = Compiled(source, "metadata", object.__new__(Launcher))
+    assert launch_module.flat_launcher(compiled) == (None, ())
+
+
 def unlike(value: Any) -> list[Any]:
     """Arguments that this one may not be taken for."""
     if not torch.is_tensor(value):
@@ -361,6 +378,9 @@ def test_a_shortcut_is_for_calls_like_the_one_it_was_made_for(estimator: str, te
         if torch.is_tensor(value):
             elsewhere = (*arguments[:k], CHANGES["alignment"](value), *arguments[k + 1 :])
             refuses("({bits}) & 15", elsewhere, time_dim, instead="False")
+            empty = value.clone()
+            empty.untyped_storage().resize_(0)
+            refuses("not ({all})", (*arguments[:k], empty, *arguments[k + 1 :]), time_dim, instead="False")
     now.wish = plan.Forced()
     refuses("forced() is WISH", arguments, time_dim)
     now.wish, now.device = made.wish, -1
@@ -381,7 +401,9 @@ def test_a_shortcut_allocates_what_an_ordinary_call_does(launched: Launched) -> 
 
 
 def test_what_a_shortcut_would_leave_out(launched: Launched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers that are no floats, memory to meet at, `out`, another device, and whoever watches launches."""
+    """Numbers that are no floats, memory to meet at, `out`, results of a class of their own, another device,
+    and whoever watches launches or operations.
+    """
     x, ends = torch.ones(2, 24), torch.zeros(2, 24, dtype=torch.bool)
     call = partial(rlscan.discounted_returns, x, ends, last_values=0.0)
 
@@ -403,16 +425,22 @@ def test_what_a_shortcut_would_leave_out(launched: Launched, monkeypatch: pytest
     with forced("interpreter", DEEP):
         assert made(partial(call, gamma=0.5)).shortcut is None
     assert direct(launched.directly[-1])[0][5] != 0
-    assert len(launched.directly) == 4
+    own = partial(rlscan.discounted_returns, x.as_subclass(type("Own", (torch.Tensor,), {})), ends, last_values=0.0)
+    assert made(partial(own, gamma=0.5)).shortcut is None
+    assert len(launched.directly) == 5
     call(gamma=0.5)
     (found,) = plan._recent.values()
+    whole, found.shortcut = found.shortcut, lambda *_: pytest.fail("a mode does not see what a shortcut allocates")
+    with FlopCounterMode(display=False):
+        call(gamma=0.5)
+    found.shortcut = whole
+    assert len(launched.directly) == 7
     with monkeypatch.context() as watched:
         watched.setattr(launch_module, "runtime", SimpleNamespace(launch_enter_hook=None, launch_exit_hook=print))
         call(gamma=0.5)
-    assert len(launched.directly) == 5
     found.launch.current_device = lambda: 1
     call(gamma=0.5)
-    assert len(launched.directly) == 5
+    assert len(launched.directly) == 7
 
 
 # Memory

@@ -1,10 +1,13 @@
 """The only place where arguments are checked: every error names the argument, what it was and what it should be."""
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .spec import Argument, Role, Spec
 
@@ -67,7 +70,9 @@ class Window:
             for a in spec.arguments
             if a.name in self.given and a.role in (Role.DATA, Role.REWARD, Role.RATIO, Role.ACTIONS, Role.BETA)
         ]
-        floats = [dtype for dtype in data if dtype.is_floating_point] or [torch.get_default_dtype()]
+        floats = [dtype for dtype in data if dtype.is_floating_point]
+        self.takes_default_dtype = not floats
+        floats = floats or [torch.get_default_dtype()]
         self.dtype = floats[0]
         for dtype in floats[1:]:
             self.dtype = torch.promote_types(self.dtype, dtype)
@@ -184,6 +189,61 @@ def check_tensor(name: str, value: Any, role: Role) -> None:
         allowed, names = FLOATS, FLOAT_NAMES
     if value.dtype not in allowed:
         raise TypeError(f"{name} has dtype {str(value.dtype).removeprefix('torch.')}; it should be {names}")
+    check_signs(name, value)
+
+
+def check_signs(name: str, value: torch.Tensor) -> None:
+    if value.is_neg():
+        raise ValueError(
+            f"{name} is a view that negates what is in memory (Tensor.is_neg); it should be {name}.resolve_neg()"
+        )
+
+
+def as_float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is {str(value)[:20]}…; it should be a number that a float64 can hold") from None
+
+
+def check_transforms(named: Iterable[tuple[str, Any]]) -> None:
+    """Refuses the tensors of function transforms and traces, whose memory is not what a kernel or a plan can use."""
+    tracing = torch._C._get_tracing_state() is not None
+    for name, value in named:
+        if not isinstance(value, torch.Tensor):
+            continue
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise ValueError(
+                f"{name} is a tensor of torch.func; it should be an ordinary one: no call within a transform"
+            )
+        if tracing:
+            raise ValueError(f"{name} is traced by torch.jit; it should not be: a trace keeps results as constants")
+
+
+def refuse_tangents(named: Iterable[tuple[str, Any]]) -> None:
+    for name, value in named:
+        if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise ValueError(
+                f"{name} is a dual tensor, and there are no gradients yet: "
+                f"it should be torch.autograd.forward_ad.unpack_dual({name}).primal"
+            )
+
+
+def refuse_recording() -> None:
+    """Refuses a kernel where torch.fx records: it sees what is allocated, and not what is launched."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    if get_proxy_mode() is not None:
+        raise RuntimeError(
+            "make_fx records here, and it should not: it can't record a kernel; "
+            'with rlscan.engine.forced("portable") it records PyTorch operations'
+        )
+
+
+def refuse_no_memory(name: str) -> None:
+    raise ValueError(
+        f"{name} has no memory (its storage is empty, or it is fake); it should be a tensor with its values"
+    )
 
 
 def refuse_gradients(names: Sequence[str]) -> None:
@@ -193,13 +253,29 @@ def refuse_gradients(names: Sequence[str]) -> None:
     )
 
 
-def filled_bytes(x: torch.Tensor) -> int:
-    """How many bytes from its address on a tensor surely fills; results may not lie there in inputs,
-    which are still read while they are written.
-    """
-    if x.numel() == 0:
-        return 0
-    return x.numel() * x.element_size() if x.is_contiguous() else x.element_size()
+class Layout:
+    """Which bytes a tensor has, from its address on."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.shape, size = tuple(x.shape), x.element_size()
+        self.strides = tuple(stride * size for stride in x.stride())
+        self.type = f"|V{size}"
+        self.bytes = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)) + size
+        self.bytes *= 0 not in self.shape
+
+    def at(self, address: int) -> np.ndarray:
+        """An array that lies there, to be compared and not to be read."""
+        place = {"data": (address, True), "shape": self.shape, "strides": self.strides, "typestr": self.type}
+        return np.asarray(SimpleNamespace(__array_interface__={**place, "version": 3}))
+
+    def meets(self, address: int, other: "Layout", other_address: int) -> bool:
+        """Whether the two share a byte; results may not lie in inputs, which are read while they are written."""
+        if address >= other_address + other.bytes or other_address >= address + self.bytes:
+            return False
+        try:
+            return np.shares_memory(self.at(address), other.at(other_address), max_work=10**5)
+        except np.exceptions.TooHardError:
+            return True
 
 
 def refuse_shared_memory(name: str) -> None:
@@ -216,10 +292,13 @@ def check_out(out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, devic
             f"out has shape {list(out.shape)}, {out.dtype} on {out.device}; "
             f"it should be {list(shape)}, {dtype} on {device}"
         )
-    if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
-        raise ValueError(
-            f"out is an expanded view, of strides {list(out.stride())}; it should have memory for each element"
-        )
+    check_signs("out", out)
+    reach = 0  # the last element that the dimensions of smaller strides lead to
+    for stride, size in sorted((stride, size) for size, stride in zip(out.shape, out.stride(), strict=True)):
+        if size > 1 and stride <= reach and out.numel():
+            kind = "an expanded view" if stride == 0 else f"a view of shape {list(out.shape)} that may overlap itself"
+            raise ValueError(f"out is {kind}, of strides {list(out.stride())}; it should have memory for each element")
+        reach += max(0, size - 1) * stride
 
 
 def option(name: str, value: Any, choices: Mapping[Any, Choice]) -> Choice:

@@ -87,7 +87,7 @@ def of_plan(plan: Plan) -> Explanation:
             "registers": getattr(kernel, "n_regs", None),
             "spills": getattr(kernel, "n_spills", None),
             "shared_bytes": getattr(metadata, "shared", None),
-            "launcher": "Triton's ordinary launch" if launch.compiled is None else "the compiled kernel's own launcher",
+            "launcher": launcher(plan),
         }
     return Explanation(
         estimator=plan.spec.name,
@@ -100,6 +100,14 @@ def of_plan(plan: Plan) -> Explanation:
         bytes_written=plan.bytes_written,
         **facts,
     )
+
+
+def launcher(plan: Plan) -> str:
+    """What launches the next call that is like this one."""
+    if plan.launch.compiled is None:
+        return "Triton's ordinary launch"
+    made = plan.shortcut is not None and plan.launch.flat() is not None
+    return "one made for this kernel" if made else "the compiled kernel's own launcher"
 
 
 def reason(plan: Plan) -> str:

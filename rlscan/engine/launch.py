@@ -13,12 +13,13 @@ import torch
 
 from .. import language
 from ..language import tl, triton
-from .checks import Window
+from .checks import Window, refuse_no_memory
 from .kernel import affine_scan_kernel
 from .spec import Kind, Role, Spec
 from .tiles import Tile, choose_tile
 
 UNROLLED = 16  # blocks of actions
+C_LAUNCHERS = ("3.5.", "3.6.")  # versions of Triton whose launcher is a function in C inside a Python one
 runtime = triton.knobs.runtime
 _address = torch.Tensor.data_ptr
 
@@ -45,7 +46,6 @@ class Launch:
         self.kinds = tuple(int(Kind.CELL) if double and kind == Kind.SCALAR else kind for kind in kinds)
         self.numbers = tuple(k for k, kind in enumerate(kinds) if kind == Kind.SCALAR)
         self.numbers_in_memory = double and bool(self.numbers)
-        self.numbers_are_floats = all(type(arguments[sources[k]]) is float for k in self.numbers)
 
         sizes = window.rows or (1,)
         layouts: list[tuple[int, ...]] = []  # row strides..., time stride; one entry for all tensors that share it
@@ -131,6 +131,7 @@ class Launch:
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0
         tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
         places = {k: tensors.index(k) if k in tensors else len(tensors) + k for k in range(len(arguments))} | {-1: -1}
+        self.tensor_names = [spec.names[k] if k < len(spec.names) else "out" for k in tensors]
         self.pick = itemgetter(*[places[source] for source in self.sources])
         self.policy_place = places[policy]
         self.index = window.device.index
@@ -144,14 +145,13 @@ class Launch:
 
     def __call__(self, arguments: Sequence[Any], addresses: list[int], results: tuple[torch.Tensor, ...]) -> None:
         """The compiled kernel's own launcher once there is one; the ordinary launch before, and where hooks watch."""
+        targets = tuple(map(_address, results))
+        if 0 in addresses or 0 in targets:
+            refuse_no_memory(self.tensor_names[addresses.index(0)] if 0 in addresses else "a result")
         if not self.is_direct():
             with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
                 self.launch_ordinary(arguments, results)
             return
-        if not self.numbers_are_floats:
-            arguments = [*arguments]
-            for k in self.numbers:
-                arguments[self.sources[k]] = float(arguments[self.sources[k]])
         found = (*addresses, *arguments, 0)
         words = self.meeting_place() if self.words else None
         self.compiled(
@@ -159,7 +159,7 @@ class Launch:
             self.current_stream(self.index),
             *self.head,
             self.pick(found),
-            tuple(map(_address, results)),
+            targets,
             found[self.policy_place],
             0 if words is None else words.data_ptr(),
             *self.constants,
@@ -183,10 +183,8 @@ class Launch:
 
     def launch_ordinary(self, arguments: Sequence[Any], results: tuple[torch.Tensor, ...]) -> None:
         inputs = [arguments[source] if source >= 0 else 0 for source in self.sources]
-        for k in self.numbers:
-            inputs[k] = float(inputs[k])
-            if self.numbers_in_memory:
-                inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
+        for k in self.numbers if self.numbers_in_memory else ():
+            inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
         policy = arguments[self.policy] if self.policy >= 0 else 0
         self.kernel = affine_scan_kernel[self.grid](
             *(tuple(inputs), results, policy, self.meeting_place(), *self.constants),
@@ -194,7 +192,8 @@ class Launch:
             enable_fp_fusion=True,
         )
         if not language.INTERPRETED and not self.numbers_in_memory:
-            self.compiled, self.head = launcher_of(self.kernel)
+            compiled, self.head = launcher_of(self.kernel)
+            self.compiled = compiled  # last, for a thread that launches once it is there
 
     def meeting_place(self) -> Any:
         """Memory of its own for every launch, so that launches on several streams or in graphs do not meet."""
@@ -229,8 +228,8 @@ def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
     if run is None or function is None or metadata is None:
         return None, ()
     hooks = (metadata, None, None, None)
-    try:  # Triton 3.5 and 3.6: the C function inside the launcher, if it needs no memory of its own
-        if triton.__version__.startswith(("3.5.", "3.6.")) and run.global_scratch_size == run.profile_scratch_size == 0:
+    try:  # the C function inside the launcher, if it needs no memory of its own
+        if triton.__version__.startswith(C_LAUNCHERS) and run.global_scratch_size == run.profile_scratch_size == 0:
             return run.launch, (function, run.launch_cooperative_grid, run.launch_pdl, None, None, *hooks)
     except AttributeError:
         pass
@@ -239,17 +238,17 @@ def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
 
 @cache
 def flat_launcher(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A launcher of Triton 3.5 and 3.6 for what the compiled kernel reads of its arguments, and its signature.
+    """A launcher for what the compiled kernel reads of its arguments, and its signature.
 
-    (None, ()) where there is no such thing.
+    (None, ()) where this Triton has no such thing, or no C compiler to make it with.
     """
     try:
         signature = tuple(compiled.src.signature.values())
         read = dict(enumerate(without_constants(signature, signature)))
         source = SimpleNamespace(fn=None, constants={}, signature=read)
-        if triton.__version__.startswith(("3.5.", "3.6.")) and "constexpr" not in (*signature[0], *signature[2:4]):
+        if triton.__version__.startswith(C_LAUNCHERS) and "constexpr" not in (*signature[0], *signature[2:4]):
             return type(compiled.run)(source, compiled.metadata).launch, signature
-    except (AttributeError, TypeError, OSError, subprocess.SubprocessError):
+    except (AttributeError, TypeError, OSError, RuntimeError, subprocess.SubprocessError):
         pass
     return None, ()
 

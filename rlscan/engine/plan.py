@@ -8,10 +8,12 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 
 try:  # PyTorch's own check of many tensors at once, and ways to allocate past its dispatcher
     from torch._C._dynamo import guards as _guards
@@ -22,7 +24,18 @@ except (ImportError, AttributeError):
     guards = TensorGuards = None
 
 from .. import language
-from .checks import Window, check_out, filled_bytes, refuse_gradients, refuse_shared_memory, time_axis
+from .checks import (
+    Layout,
+    Window,
+    as_float,
+    check_out,
+    check_transforms,
+    refuse_gradients,
+    refuse_recording,
+    refuse_shared_memory,
+    refuse_tangents,
+    time_axis,
+)
 from .portable import run_portable
 from .shortcut import Shortcut, shortcut
 from .spec import Kind, Role, Slot, Spec
@@ -43,8 +56,10 @@ _NOTHING_FORCED = _wish(None, None)
 _forced: contextvars.ContextVar[Forced] = contextvars.ContextVar("rlscan_forced", default=_NOTHING_FORCED)
 _plans: dict[Any, "Plan"] = {}
 _recent: dict[Spec, "Plan"] = {}  # per estimator the plan of its last call
+_seen: contextvars.ContextVar[list["Plan"] | None] = contextvars.ContextVar("rlscan_seen", default=None)
 _PLAN_LIMIT = 4096
 _address = torch.Tensor.data_ptr
+_modes = torch._C._len_torch_dispatch_stack  # how many modes watch what PyTorch does
 
 
 @contextlib.contextmanager
@@ -52,7 +67,8 @@ def forced(path: str | None = None, tile: Tile | None = None) -> Iterator[None]:
     """Inside the block, calls take this path ("triton", "interpreter" or "portable") and this tile."""
     if path is not None and path not in PATHS:
         raise ValueError(f"path is {path!r}; it should be one of {', '.join(PATHS)}")
-    token = _forced.set(_wish(path, tile))
+    # an object of its own is that of no plan, so that a call within `remembered` looks for its plan
+    token = _forced.set(_wish(path, tile) if _seen.get() is None else Forced(path, tile))
     try:
         yield
     finally:
@@ -72,7 +88,9 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
     # most calls are like the last one, and to compare is cheaper than to hash
     if out is not None:
         arguments += as_targets(out, spec.result_count)
-    elif plan is not None and plan.shortcut is not None:
+    if forward_ad._current_level >= 0:
+        refuse_tangents(named(spec, arguments))
+    elif out is None and plan is not None and plan.shortcut is not None and not _modes():
         results = plan.shortcut(arguments, time_dim)
         if results is not None:
             return results
@@ -97,8 +115,9 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
 def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
     """The plan for calls like this one, made if there is none yet."""
     time_axis(1, time_dim)  # before it is hashed
-    wish = _forced.get()
-    key: list[Any] = [spec, time_dim, wish]
+    check_transforms(named(spec, arguments))
+    wish = _wish(*_forced.get())
+    key: list[Any] = [spec, time_dim, wish, torch.get_default_dtype()]
     for value in arguments:
         key.append(type(value))
         if isinstance(value, torch.Tensor) and value.layout is torch.strided:
@@ -111,18 +130,30 @@ def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
             _plans.clear()
         _plans[signature] = plan
     plan.expect(arguments)
+    if (seen := _seen.get()) is not None:
+        seen.append(plan)
     return plan
 
 
+def named(spec: Spec, arguments: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What an error calls each argument; behind those of the estimator stand the tensors of `out`."""
+    return zip_longest(spec.names, arguments, fillvalue="out")
+
+
 def remembered(call: Callable[[], Any]) -> list["Plan"]:
-    """The plans that `call` uses, one for each estimator in it."""
-    _recent.clear()
-    call()
-    return [*_recent.values()]
+    """The plans that `call` uses, each once, whatever other threads call meanwhile."""
+    seen: list[Plan] = []
+    watching, wishing = _seen.set(seen), _forced.set(Forced(*_forced.get()))
+    try:
+        call()
+    finally:
+        _seen.reset(watching)
+        _forced.reset(wishing)
+    return [*dict.fromkeys(seen)]
 
 
 def metadata(x: torch.Tensor) -> tuple[Any, ...]:
-    return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+    return x.shape, x.stride(), x.dtype, x.device, x.requires_grad, x.is_neg()
 
 
 def allocator(like: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -147,7 +178,16 @@ def same_metadata(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
         ).check
         return check
     types, wanted = [*map(type, tensors)], [metadata(x) for x in tensors]
-    return lambda *others: [*map(type, others)] == types and [metadata(x) for x in others] == wanted
+
+    def check_here(*others: torch.Tensor) -> bool:
+        return untransformed() and [*map(type, others)] == types and [metadata(x) for x in others] == wanted
+
+    return check_here
+
+
+def untransformed() -> bool:
+    """Whether no transform of torch.func and no trace is under way: PyTorch's own check sees that of a tensor."""
+    return torch._C._functorch.maybe_current_level() is None and torch._C._get_tracing_state() is None
 
 
 class Plan:
@@ -173,7 +213,7 @@ class Plan:
             raise RuntimeError(
                 f"no path {self.path!r} here: TRITON_INTERPRET=1, set before Triton is imported, decides"
             )
-        names = [a.name for a in spec.arguments]
+        names = [*spec.names]
         slots = spec.slots(frozenset(window.given))
         positions = {slot.name: k for k, slot in enumerate(slots)}
         self.kinds: list[int] = []
@@ -195,16 +235,20 @@ class Plan:
 
             self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
         self.types = [*map(type, arguments)]
+        numbers = [k for k, value in enumerate(arguments) if value is not None and k not in self.positions]
+        self.other_numbers = [k for k in numbers if self.types[k] is not float]
         self.tensors = itemgetter(*self.positions)
         self.aligned = all(arguments[k].data_ptr() & 15 == 0 for k in self.positions)
-        # what writing to `out` may not touch: pairs of tensors, and how many bytes each is known to fill
-        filled = [filled_bytes(arguments[k]) for k in self.positions]
+        # what writing to `out` may not touch: pairs of tensors, and which bytes each has
+        layouts = [Layout(arguments[k]) for k in self.positions] if targets else []
         written = [k for k, position in enumerate(self.positions) if position >= self.count]
-        self.apart = [(j, k, filled[j], filled[k]) for k in written for j in range(k)]
+        self.apart = [(j, k, layouts[j], layouts[k]) for k in written for j in range(k)]
         # from the first launch on, where nothing is left to do but to allocate and to launch
         self.shortcut: Shortcut | None = None
-        self.new = None if self.requires_grad or targets or self.launch is None else allocator(results[0])
-        self.matches: Callable[..., bool] = same_metadata(self.tensors(arguments))
+        plain = type(arguments[0]) in (torch.Tensor, torch.nn.Parameter)  # results of another are of its class
+        longer = self.requires_grad or targets or self.launch is None or not plain
+        self.new = None if longer else allocator(results[0])
+        self.matches = self.alike(self.tensors(arguments))
         read = {k for k in self.sources if k >= 0} | ({policy} if policy >= 0 else set())
         self.bytes_read = sum(total_bytes(arguments[k]) for k in read)
         self.bytes_written = sum(total_bytes(x) for x in results)
@@ -214,7 +258,15 @@ class Plan:
         """Prepares for a next call like this one."""
         tensors = self.tensors(arguments)
         if not self.matches(*tensors):  # alike in all that counts here, and not in all that PyTorch keeps of a tensor
-            self.matches = same_metadata(tensors)
+            self.matches = self.alike(tensors)
+
+    def alike(self, tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
+        """A check that tensors are like these, and the default dtype as it was if results take it."""
+        same = same_metadata(tensors)
+        if not self.window.takes_default_dtype:
+            return same
+        dtype = self.window.dtype
+        return lambda *others: torch.get_default_dtype() == dtype and same(*others)
 
     def kind_of(self, slot: Slot) -> Kind:
         """The slot's kind for the argument it was given: a tensor of its full shape, a 0-d tensor,
@@ -235,11 +287,16 @@ class Plan:
         """`addresses` are those of the tensors among the arguments."""
         if self.requires_grad and torch.is_grad_enabled():
             refuse_gradients(self.requires_grad)
-        for j, k, bytes_j, bytes_k in self.apart:
-            if addresses[j] < addresses[k] + bytes_k and addresses[k] < addresses[j] + bytes_j:
-                names = [argument.name for argument in self.spec.arguments]
-                position = self.positions[j]
-                refuse_shared_memory(names[position] if position < self.count else "out")
+        if self.launch is not None and _modes():
+            refuse_recording()
+        for j, k, layout, other in self.apart:
+            if layout.meets(addresses[j], other, addresses[k]):
+                refuse_shared_memory(self.name_of(j))
+        if self.other_numbers:
+            found = [*arguments]
+            for k in self.other_numbers:
+                found[k] = as_float(self.spec.names[k], found[k])
+            arguments = tuple(found)
         results = arguments[self.count :] or self.allocate(arguments[0])
         if self.launch is not None:
             self.launch(arguments, addresses, results)
@@ -251,6 +308,11 @@ class Plan:
             run_portable(self.spec, self.kinds, views, outputs, self.window.compute_dtype)
         return results
 
+    def name_of(self, tensor: int) -> str:
+        """The argument that this one of the tensors is."""
+        position = self.positions[tensor]
+        return self.spec.names[position] if position < self.count else "out"
+
     def allocate(self, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(torch.empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))
 
@@ -261,8 +323,7 @@ class Plan:
         role = self.spec.arguments[source].role
         view = self.window.view(role, arguments[source])
         if role is Role.ACTIONS and "next_policy" in self.window.given:
-            index = [a.name for a in self.spec.arguments].index("next_policy")
-            return view, self.window.view(role, arguments[index])
+            return view, self.window.view(role, arguments[self.spec.names.index("next_policy")])
         return view
 
 

@@ -15,7 +15,7 @@ def shortcut(arguments, time_dim):
     if not (time_dim is TIME_DIM and {types} and plan.matches({tensors}) and forced() is WISH and is_direct()):
         return None
     {addresses} = {take_addresses}
-    if ({bits}) & 15:
+    if ({bits}) & 15 or not ({all}):
         return None
     {results} = {allocate}
     launch(X, Y, Z, stream(INDEX), *HEAD, {inputs}{policy}, 0, *CONSTANTS)
@@ -29,7 +29,7 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
     None where more is left to do than to check, to allocate and to launch.
     """
     launch, count = plan.launch, plan.spec.result_count
-    if not plan.aligned or launch.compiled is None or launch.words or not launch.numbers_are_floats:
+    if not plan.aligned or launch.compiled is None or launch.words or plan.other_numbers:
         return None
     flat = launch.flat()
     launcher, constants = flat or (launch.compiled, launch.constants)
@@ -44,6 +44,7 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
         addresses=listed(f"p{k}" for k in tensors),
         take_addresses=listed(f"a{k}.data_ptr()" for k in tensors),
         bits=" | ".join(f"p{k}" for k in tensors),
+        all=" and ".join(f"p{k}" for k in tensors),  # of an address of 0 there is no memory
         results=listed(f"r{k}" for k in range(count)),
         allocate=listed("new()" for _ in range(count)),
         inputs=f"{slots}{targets}" if flat else f"({slots}), ({targets}), ",

@@ -69,3 +69,7 @@ class Spec:
     reverse: bool = True
     result_count: int = 1
     features: bool = True  # trailing feature dimensions make sense
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(argument.name for argument in self.arguments)
