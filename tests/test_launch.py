@@ -310,20 +310,40 @@ def test_a_shortcut_by_a_launcher_that_takes_no_tuples(
     assert launched.directly[1] == (*launched.ordinarily[0][:3], ("stream", None), "head", *wanted)
 
 
-@pytest.mark.parametrize("error", [RuntimeError, OSError, TypeError, AttributeError])
-def test_a_launcher_that_cannot_be_made_is_done_without(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+SIGNATURE = {0: ("*fp32",), 1: "i32", 2: "i32", 3: "i32"}
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, OSError, TypeError, AttributeError, {0: ("constexpr", "*fp32")}, None])
+def test_a_shortcut_does_without_a_launcher_that_cannot_be_made(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no C compiler, Triton says so by RuntimeError; the kernel itself may be in its cache."""
 
     class Launcher:
         def __init__(self, source: Any, metadata: str) -> None:
-            raise error("Failed to find C compiler")
+            if isinstance(fault, type):
+                raise fault("Failed to find C compiler")
+            self.launch = "made"
 
     monkeypatch.setattr(launch_module.triton, "__version__", "3.6.0")
-    source = SimpleNamespace(signature={0: ("*fp32",), 1: "i32", 2: "i32", 3: "i32"})
-    compiled = Compiled(source, "metadata", object.__new__(Launcher))
-    assert launch_module.flat_launcher(compiled) == (None, ())
+    signature = SIGNATURE | (fault if isinstance(fault, dict) else {})
+    compiled = Compiled(SimpleNamespace(signature=signature), "metadata", object.__new__(Launcher))
+    assert launch_module.flat_launcher(compiled)[0] == (None if fault else "made")
+
+
+def test_which_way_to_launch_is_kept(launched: Launched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled kernel's launcher; none of the interpreter, nor where numbers go through memory."""
+    monkeypatch.setattr(launch_module, "launcher_of", lambda kernel: ("its launcher", ("head",)))
+    for dtype, compiled, kept in (
+        (torch.float32, False, None),
+        (torch.float32, True, "its launcher"),
+        (torch.float64, True, None),
+    ):
+        x = torch.ones(2, 8, dtype=dtype)
+        (made,) = plan.remembered(partial(rlscan.discounted_returns, x, x, last_values=0.0, gamma=0.5))
+        assert made.launch.compiled is None
+        with monkeypatch.context() as patched:
+            patched.setattr(language, "INTERPRETED", not compiled)
+            made.launch.launch_ordinary((x, x, None, 0.0, None, None, 0.5), (x,))
+        assert made.launch.compiled == kept
 
 
 def unlike(value: Any) -> list[Any]:

@@ -3,8 +3,10 @@
 Each is computed as if it were an ordinary one, or refused by its name; also after an ordinary call, whose plan is kept.
 """
 
+import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +22,12 @@ from rlscan.engine import forced, plan
 from rlscan.engine.checks import Layout
 from rlscan.verify.compare import as_tuple
 
-Path = tuple[str, str]
+ROOT = Path(__file__).resolve().parents[1]
+Way = tuple[str, str]  # a path and its device
 every_float = arguments(lambda name: name not in ("terminated", "truncated", "ends"))
 
 
-def right(estimator: str, path: Path) -> dict[str, Any]:
+def right(estimator: str, path: Way) -> dict[str, Any]:
     """Every tensor an object of its own, so that PyTorch's check compares them."""
     return {name: x.to(path[1], copy=True) for name, x in valid(estimator).items()}
 
@@ -38,12 +41,12 @@ def check(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(plan, "_recent", {})
 
 
-def called(estimator: str, path: Path, given: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+def called(estimator: str, path: Way, given: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     with forced(path[0]):
         return as_tuple(getattr(rlscan, estimator)(**given))
 
 
-def refused(path: Path, estimator: str, name: str, value: Any, *parts: str) -> None:
+def refused(path: Way, estimator: str, name: str, value: Any, *parts: str) -> None:
     """By a first call, and by one whose like was taken before."""
     given = right(estimator, path)
     for before in (False, True):
@@ -57,7 +60,7 @@ def refused(path: Path, estimator: str, name: str, value: Any, *parts: str) -> N
 
 
 @every_float
-def test_a_view_that_negates(estimator: str, name: str, path: Path) -> None:
+def test_a_view_that_negates(estimator: str, name: str, path: Way) -> None:
     x = right(estimator, path)[name]
     negated = torch.complex(x, -x).conj().imag
     assert negated.is_neg()
@@ -68,14 +71,14 @@ def test_a_view_that_negates(estimator: str, name: str, path: Path) -> None:
         assert torch.equal(got, want)
 
 
-def test_results_are_not_written_to_a_view_that_negates(path: Path) -> None:
+def test_results_are_not_written_to_a_view_that_negates(path: Way) -> None:
     given = right("prefix_sum", path)
     out = torch.complex(given["inputs"], given["inputs"]).conj().imag
     refused(path, "prefix_sum", "out", out, "it should be out.resolve_neg()")
 
 
 @every_float
-def test_a_dual_tensor(estimator: str, name: str, path: Path) -> None:
+def test_a_dual_tensor(estimator: str, name: str, path: Way) -> None:
     x = right(estimator, path)[name]
     with forward_ad.dual_level():
         called(estimator, path, right(estimator, path))  # no tangent, no harm
@@ -84,7 +87,7 @@ def test_a_dual_tensor(estimator: str, name: str, path: Path) -> None:
 
 @pytest.mark.parametrize("transform", ["vmap", "grad", "jvp", "functionalize"])
 @every_estimator
-def test_within_a_transform(estimator: str, transform: str, path: Path) -> None:
+def test_within_a_transform(estimator: str, transform: str, path: Way) -> None:
     given = right(estimator, path)
     name, x = next(iter(given.items()))
 
@@ -105,7 +108,7 @@ def test_within_a_transform(estimator: str, transform: str, path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
 @every_estimator
-def test_traced_by_jit(estimator: str, path: Path) -> None:
+def test_traced_by_jit(estimator: str, path: Way) -> None:
     given = right(estimator, path)
     name, x = next(iter(given.items()))
     for _ in range(2):
@@ -115,7 +118,7 @@ def test_traced_by_jit(estimator: str, path: Path) -> None:
 
 
 @every_estimator
-def test_recorded_by_make_fx(estimator: str, path: Path) -> None:
+def test_recorded_by_make_fx(estimator: str, path: Way) -> None:
     """What can be recorded is: the graph computes with the inputs that it is given. A kernel can't be."""
     given = right(estimator, path)
     name, x = next(iter(given.items()))
@@ -132,7 +135,7 @@ def test_recorded_by_make_fx(estimator: str, path: Path) -> None:
         function(x)
 
 
-def test_other_modes_are_let_be(path: Path) -> None:
+def test_other_modes_are_let_be(path: Way) -> None:
     given = right("gae", path)
     want = called("gae", path, given)
     with FlopCounterMode(display=False):
@@ -141,7 +144,7 @@ def test_other_modes_are_let_be(path: Path) -> None:
 
 
 @arguments(lambda name: True)
-def test_no_memory(estimator: str, name: str, path: Path) -> None:
+def test_no_memory(estimator: str, name: str, path: Way) -> None:
     """A kernel is given no null pointer, whatever PyTorch says the shape is; of a first call PyTorch says so itself."""
     if path[0] == "portable":
         pytest.skip("PyTorch's own operations say what they think of such a tensor")
@@ -159,7 +162,7 @@ def test_no_memory(estimator: str, name: str, path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
-def test_results_that_are_fake(path: Path) -> None:
+def test_results_that_are_fake(path: Way) -> None:
     if path[0] == "portable":
         pytest.skip("a claim about kernels")
     given = right("gae", path)
@@ -169,7 +172,7 @@ def test_results_that_are_fake(path: Path) -> None:
 
 
 @every_estimator
-def test_results_are_of_the_class_of_the_first_tensor(estimator: str, path: Path) -> None:
+def test_results_are_of_the_class_of_the_first_tensor(estimator: str, path: Way) -> None:
     class Own(torch.Tensor):
         pass
 
@@ -181,7 +184,7 @@ def test_results_are_of_the_class_of_the_first_tensor(estimator: str, path: Path
 
 
 @pytest.mark.parametrize("estimator", ["discounted_returns", "eligibility_traces", "prefix_sum"])
-def test_the_default_dtype_changes(estimator: str, path: Path) -> None:
+def test_the_default_dtype_changes(estimator: str, path: Way) -> None:
     """Integers become the default dtype of now, and not that of the call before."""
     given = right(estimator, path)
     given = {k: 0.5 if k in ("gamma", "lambda_", "last_values", "initial") else x for k, x in given.items()}
@@ -197,7 +200,17 @@ def test_the_default_dtype_changes(estimator: str, path: Path) -> None:
         torch.set_default_dtype(before)
 
 
-def test_numbers_that_no_float_holds(path: Path) -> None:
+def test_what_the_engine_asks_of_the_world_is_known() -> None:
+    """A kept plan is wrong once such a state changes, unless a call like the last one asks again. Each of these does:
+    the default dtype in `Plan.alike`, recording in `Plan.__call__`, hooks in `Launch.is_direct`.
+    """
+    asked = r"(?<!\w)(torch\.(?:get|is|are)_\w+|torch\.backends\S*|os\.(?:environ|getenv)|knobs\.\w+)"
+    files = [*ROOT.glob("rlscan/engine/*.py"), *ROOT.glob("rlscan/[!_]*.py")]
+    found = {name for file in files if file.name != "cli.py" for name in re.findall(asked, file.read_text())}
+    assert found - {"torch.is_tensor"} == {"torch.get_default_dtype", "torch.is_grad_enabled", "knobs.runtime"}
+
+
+def test_numbers_that_no_float_holds(path: Way) -> None:
     given = right("discounted_returns", path)
     for _ in range(2):
         with pytest.raises(ValueError, match=r"^gamma is 1000.*…; it should be a number that a float64 can hold"):
@@ -208,7 +221,7 @@ def test_numbers_that_no_float_holds(path: Path) -> None:
 # Results in the caller's memory
 
 
-def test_results_may_lie_between_inputs_and_not_in_them(path: Path) -> None:
+def test_results_may_lie_between_inputs_and_not_in_them(path: Way) -> None:
     """Columns, halves of rows and permuted dimensions of one buffer."""
     buffer = torch.zeros(4000, device=path[1])
     ends = torch.zeros(16, 8, dtype=torch.bool, device=path[1])
@@ -234,7 +247,7 @@ def test_results_may_lie_between_inputs_and_not_in_them(path: Path) -> None:
 
 
 @pytest.mark.parametrize("strides", [(1, 1), (0, 1), (2, 1), (1, 0), (3, 2)])
-def test_results_that_overlap_themselves(strides: tuple[int, int], path: Path) -> None:
+def test_results_that_overlap_themselves(strides: tuple[int, int], path: Way) -> None:
     out = torch.zeros(64, device=path[1]).as_strided((3, 4), strides)
     refused(path, "prefix_sum", "out", out, "it should have memory for each element")
 

@@ -22,12 +22,12 @@ ROOT = Path(__file__).parents[2]
 # test files, and which of their tests: the path's name is in a test's, and tests of tiles and plans run on no path
 TESTS = {
     "portable": (
-        *(("errors", "options", "boundaries", "launch", "forms", "laws", "long_windows"),),
+        *(("errors", "options", "unusual_tensors", "boundaries", "launch", "forms", "laws", "long_windows"),),
         "not interpreter and not triton",
     ),
     # laws and split windows are fuzzed with the same tiles before, and take minutes
     "interpreter": (
-        ("launch", "forms", "long_windows"),
+        ("launch", "unusual_tensors", "forms", "long_windows"),
         "(interpreter or tile) and not (triton or split_time_is_the_definition or flag_dtypes or same_input"
         " or strided_views_agree or layouts_agree or gamma_forms)",
     ),
@@ -37,7 +37,7 @@ TESTS = {
         "not triton and (every_tile or among_the_best or way_to_launch or shortcut or are_one_dimension"
         " or interpreter and (every_length or outside or beyond_31 or explain or mean_nothing or flag_dtypes))",
     ),
-    "engine/checks.py": (("errors",), ""),
+    "engine/checks.py": (("errors", "unusual_tensors"), "not interpreter and not triton"),
     "engine/plan.py": (("options",), "not interpreter and not triton"),
     "boundaries.py": (("boundaries",), ""),
     "ratios.py": (("options",), "clips"),
