@@ -110,21 +110,22 @@ def certified(claim: Claim, certificate: dict[str, Any], paths: list[str]) -> Ve
     return Verdict(PASS if len(entries) >= at_least else FAIL, f"{len(entries)} of {len(entries)} rejected")
 
 
-def measured_at(claim: Claim, results: Path, name: str) -> str:
+def measured_at(claim: Claim, root: Path, name: str) -> str:
     """The commit of the run that a verdict is read from; empty where that is the certificate's."""
     if claim["kind"] == "checker":
-        report = results / name / f"{claim['checker']['tool']}.txt"
-        found = re.search(r"\bcommit (\w+)", report.read_text()) if report.exists() else None
-        return found[1] if found else ""
+        report = root / "paper" / "results" / name / f"{claim['checker']['tool']}.txt"
+        said = re.search(r"\bcommit (\w+)", report.read_text()) if report.exists() else None
+        return said[1] if said else ""
     if claim["kind"] == "mutation":
-        path = results / "mutants.json"
+        found = evidence.load(root / "paper" / "results" / "mutants.json")
     elif claim["kind"] == "measured":
         what = claim["measured"]
-        file = "targets" if "target" in what else what.get("file") or what.get("learned") or what["table"]
-        path = results / name / f"{file}.json"
+        found = read(
+            root, name, "targets" if "target" in what else what.get("file") or what.get("learned") or what["table"]
+        )
     else:
         return ""
-    return str(json.loads(path.read_text()).get("commit", ""))[:7] if path.exists() else ""
+    return str((found or {}).get("commit", ""))[:7]
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -236,7 +237,7 @@ def full(claim: Claim, verdict: Verdict | None, root: Path, folder: str) -> str:
     """A verdict and, unless it is the certificate's, the commit that it is about."""
     if verdict is None:
         return ABSENT
-    commit = measured_at(claim, root / "paper" / "results", folder) if verdict.word != NOT_RUN else ""
+    commit = measured_at(claim, root, folder) if verdict.word != NOT_RUN else ""
     return f"{verdict} (commit {commit})" if commit else str(verdict)
 
 

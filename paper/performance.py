@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,8 @@ from paper import limits, plots, split
 from paper.bench import PAPER, original
 from paper.speed_tables import PEERS, RIVALS, SECTIONS, by, folded
 from paper.text import LOOP, PEER_GPU, between, kept, markdown, number, told, trials
-from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, Cells, label
+from paper.verdicts import CELL, HEADLINE, LARGE, ROWS, WHOLES, Cells, label
 
-PART = re.compile("_(full|device|agrees|131072)$")  # at the end of the name of a target that has parts
 SHOWN = {"roofline": "Device time", "rows": "One CUDA thread a row"}  # the section of each plot
 METRICS = {"full": "full call", "device": "device", "host": "host"}
 MEANING = {
@@ -120,8 +118,8 @@ def targets_table(run: Run) -> str:
     met = sum(found["met"] for found in run.targets.values())
     whole: dict[str, bool] = {}
     for name, found in run.targets.items():
-        name = PART.sub("", name)
-        whole[name] = whole.get(name, True) and found["met"]
+        of = next(other for other in (*WHOLES, *run.targets) if name.startswith(other))
+        whole[of] = whole.get(of, True) and found["met"]
     together = f"where the parts of a name count together, {sum(whole.values())} of {len(whole)}"
     parts = [
         f"{met} of {len(run.targets)} met; {together}.",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from misuse import arguments, every_estimator, numbers, valid
+from properties import Path as Way
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -23,7 +24,6 @@ from rlscan.engine.checks import Layout
 from rlscan.verify.compare import as_tuple
 
 ROOT = Path(__file__).resolve().parents[1]
-Way = tuple[str, str]  # a path and its device
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # that PyTorch calls by itself
 every_float = arguments(lambda name: name not in ("terminated", "truncated", "ends"))
 
