@@ -206,12 +206,10 @@ def as_float(name: str, value: Any) -> float:
         raise ValueError(f"{name} is {str(value)[:20]}…; it should be a number that a float64 can hold") from None
 
 
-def check_transforms(named: Iterable[tuple[str, Any]]) -> None:
+def check_transforms(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
     """Refuses the tensors of function transforms and traces, whose memory is not what a kernel or a plan can use."""
     tracing = torch._C._get_tracing_state() is not None
-    for name, value in named:
-        if not isinstance(value, torch.Tensor):
-            continue
+    for name, value in tensors:
         if torch._C._functorch.is_functorch_wrapped_tensor(value):
             raise ValueError(
                 f"{name} is a tensor of torch.func; it should be an ordinary one: no call within a transform"
@@ -220,9 +218,9 @@ def check_transforms(named: Iterable[tuple[str, Any]]) -> None:
             raise ValueError(f"{name} is traced by torch.jit; it should not be: a trace keeps results as constants")
 
 
-def refuse_tangents(named: Iterable[tuple[str, Any]]) -> None:
-    for name, value in named:
-        if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+def refuse_tangents(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+    for name, value in tensors:
+        if forward_ad.unpack_dual(value).tangent is not None:
             raise ValueError(
                 f"{name} is a dual tensor, and there are no gradients yet: "
                 f"it should be torch.autograd.forward_ad.unpack_dual({name}).primal"

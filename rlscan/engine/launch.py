@@ -44,8 +44,7 @@ class Launch:
         double = window.compute_dtype == torch.float64
         # a number reaches the kernel as float32: in float64 it goes through a 0-d tensor
         self.kinds = tuple(int(Kind.CELL) if double and kind == Kind.SCALAR else kind for kind in kinds)
-        self.numbers = tuple(k for k, kind in enumerate(kinds) if kind == Kind.SCALAR)
-        self.numbers_in_memory = double and bool(self.numbers)
+        self.numbers_in_memory = [k for k, kind in enumerate(kinds) if double and kind == Kind.SCALAR]
 
         sizes = window.rows or (1,)
         layouts: list[tuple[int, ...]] = []  # row strides..., time stride; one entry for all tensors that share it
@@ -131,7 +130,7 @@ class Launch:
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0
         tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
         places = {k: tensors.index(k) if k in tensors else len(tensors) + k for k in range(len(arguments))} | {-1: -1}
-        self.tensor_names = [spec.names[k] if k < len(spec.names) else "out" for k in tensors]
+        self.tensor_names = [name for name, _ in spec.tensors(arguments)]
         self.pick = itemgetter(*[places[source] for source in self.sources])
         self.policy_place = places[policy]
         self.index = window.device.index
@@ -183,7 +182,7 @@ class Launch:
 
     def launch_ordinary(self, arguments: Sequence[Any], results: tuple[torch.Tensor, ...]) -> None:
         inputs = [arguments[source] if source >= 0 else 0 for source in self.sources]
-        for k in self.numbers if self.numbers_in_memory else ():
+        for k in self.numbers_in_memory:
             inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
         policy = arguments[self.policy] if self.policy >= 0 else 0
         self.kernel = affine_scan_kernel[self.grid](

@@ -8,7 +8,6 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -89,7 +88,7 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
     if out is not None:
         arguments += as_targets(out, spec.result_count)
     if forward_ad._current_level >= 0:
-        refuse_tangents(named(spec, arguments))
+        refuse_tangents(spec.tensors(arguments))
     elif out is None and plan is not None and plan.shortcut is not None and not _modes():
         results = plan.shortcut(arguments, time_dim)
         if results is not None:
@@ -115,7 +114,7 @@ def run(spec: Spec, arguments: tuple[Any, ...], time_dim: int, out: Any = None) 
 def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
     """The plan for calls like this one, made if there is none yet."""
     time_axis(1, time_dim)  # before it is hashed
-    check_transforms(named(spec, arguments))
+    check_transforms(spec.tensors(arguments))
     wish = _wish(*_forced.get())
     key: list[Any] = [spec, time_dim, wish, torch.get_default_dtype()]
     for value in arguments:
@@ -133,11 +132,6 @@ def find_plan(spec: Spec, arguments: tuple[Any, ...], time_dim: int) -> "Plan":
     if (seen := _seen.get()) is not None:
         seen.append(plan)
     return plan
-
-
-def named(spec: Spec, arguments: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What an error calls each argument; behind those of the estimator stand the tensors of `out`."""
-    return zip_longest(spec.names, arguments, fillvalue="out")
 
 
 def remembered(call: Callable[[], Any]) -> list["Plan"]:
@@ -202,8 +196,8 @@ class Plan:
         window = Window(spec, arguments[: self.count], time_dim)
         for target in targets:
             check_out(target, window.shape, window.dtype, window.device)
-        self.requires_grad = [name for name, value in window.given.items() if getattr(value, "requires_grad", False)]
-        self.requires_grad += ["out" for target in targets if target.requires_grad]
+        self.tensor_names = [name for name, _ in spec.tensors(arguments)]
+        self.requires_grad = [name for name, tensor in spec.tensors(arguments) if tensor.requires_grad]
         self.dtype = None if window.dtype == arguments[0].dtype else window.dtype  # of the results, where it differs
         self.spec, self.window = spec, window
         self.path = wish.path or path_for(window.device)
@@ -291,7 +285,7 @@ class Plan:
             refuse_recording()
         for j, k, layout, other in self.apart:
             if layout.meets(addresses[j], other, addresses[k]):
-                refuse_shared_memory(self.name_of(j))
+                refuse_shared_memory(self.tensor_names[j])
         if self.other_numbers:
             found = [*arguments]
             for k in self.other_numbers:
@@ -307,11 +301,6 @@ class Plan:
             outputs = [self.window.view(Role.DATA, result) for result in results]
             run_portable(self.spec, self.kinds, views, outputs, self.window.compute_dtype)
         return results
-
-    def name_of(self, tensor: int) -> str:
-        """The argument that this one of the tensors is."""
-        position = self.positions[tensor]
-        return self.spec.names[position] if position < self.count else "out"
 
     def allocate(self, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(torch.empty_like(like, dtype=self.dtype) for _ in range(self.spec.result_count))

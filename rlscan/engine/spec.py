@@ -1,9 +1,12 @@
 """What an estimator tells the engine: its slots (what one step reads), its coefficients and its outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import zip_longest
 from typing import Any
+
+import torch
 
 
 class Kind(IntEnum):
@@ -73,3 +76,9 @@ class Spec:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(argument.name for argument in self.arguments)
+
+    def tensors(self, arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors among the arguments, and what an error calls each; those of `out` stand last."""
+        for name, value in zip_longest(self.names, arguments, fillvalue="out"):
+            if isinstance(value, torch.Tensor):
+                yield name, value
