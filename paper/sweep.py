@@ -111,11 +111,25 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
         yield Case("retrace", *shape, dtype="bfloat16"), rows_in_time((2, 4, 8), (1,), (0,), 4)
         yield Case("retrace", *shape, actions=18), rows_in_time((1, 2), (1,), (0,), 2)
         yield Case("retrace", *shape, actions=6), rows_in_time((2, 4), (1,), (0,), 2)
+    yield from few_neighbours()
     for estimator in ("gae", "vtrace", "td_lambda", "prefix_sum", "retrace"):
         for shape in ((4096, 24), (4096, 128), (16384, 512), (65536, 64)):
             tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
             actions = 4 if estimator == "retrace" else 1
             yield Case(estimator, *shape, layout="TN"), [replace(t, actions=actions) for t in tiles if t.warps <= 8]
+
+
+def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
+    """[T, N] over few rows: programs share them, or each walks over its own."""
+    shapes = ((64, 1024), (1024, 2048), (64, 16384), (16, 2**17))
+    for estimator, actions, block, runs in (
+        *(("gae", 4, 1, (8,)), ("vtrace", 4, 1, (8,)), ("prefix_sum", 4, 1, (8, 16))),
+        *(("retrace", 4, 4, (4, 8)), ("retrace", 18, 2, (4,))),
+    ):
+        split = [Tile(8, 32 * run, 8, block, run, group) for run in runs for group in (8, 32)]
+        for shape in shapes:
+            walk = [] if shape[1] > 2048 else [Tile(32, 32 if block > 1 else 64, 2 if block > 1 else 4, block, 16)]
+            yield Case(estimator, *shape, actions=actions, layout="TN"), [*split, *walk]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:

@@ -1,24 +1,38 @@
 """Compiles the kernel of many kinds of call for an H200, down to machine code, on a machine without a GPU.
 
-Run in a process of its own, without TRITON_INTERPRET: `python tests/compile_for_h200.py SETUPS`. Prints one line a
-failure and a count.
+Run in a process of its own, without TRITON_INTERPRET: `python tests/compile_for_h200.py SETUPS` compiles so many random
+calls of each estimator, `python tests/compile_for_h200.py chosen` the tiles that the engine chooses, none of which may
+spill. Prints one line a failure and a count.
 """
 
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run from the checkout, not installed
 
 import rlscan
+from paper.bench import rollout
 from paper.compiling import Recorder, recording
+from paper.sass import read
 from rlscan.engine import forced, launch
 from rlscan.verify.compare import tensor
 from rlscan.verify.fuzz import every_option
 from rlscan.verify.strategies import ESTIMATORS, Setup, fill, setups
 
 SIZES = ((3, 9), (16, 64), (2, 1))
+
+
+# a tile of each kind: time in one program or split over many, contiguous or not
+WINDOWS = (
+    *(("NT", 8, 16384, torch.float32), ("TN", 4096, 128, torch.float32)),
+    *(("TN", 3, 100_003, torch.float32), ("TN", 3, 100_003, torch.float64)),
+)
+A_FEW = 16  # bytes a thread: what a kernel far below its registers' limit may put in memory
 
 
 def compile_call(setup: Setup, rows: int, steps: int, recorder: Recorder) -> None:
@@ -32,25 +46,46 @@ def compile_call(setup: Setup, rows: int, steps: int, recorder: Recorder) -> Non
     recorder.specialised().compile()
 
 
-def main(count: int) -> int:
+def compile_chosen(
+    estimator: str, actions: int, layout: str, rows: int, steps: int, dtype: torch.dtype, recorder: Recorder
+) -> None:
+    inputs = rollout(estimator, False, rows, steps, dtype=dtype, actions=actions, layout=layout)
+    with forced("triton"):
+        getattr(rlscan, estimator)(**inputs)
+    used, _ = read(recorder.specialised().compile().asm["cubin"])
+    if used["spilled_bytes"] > A_FEW:
+        raise AssertionError(
+            f"{used['spilled_bytes']} bytes a thread are spilled, beside {used['registers']} registers"
+        )
+
+
+def random_calls(count: int, recorder: Recorder) -> Iterator[partial[None]]:
+    for estimator in ESTIMATORS:
+        for number, setup in enumerate(setups(estimator, count, seed=0)):
+            yield partial(compile_call, setup, *SIZES[number % len(SIZES)], recorder)
+        # what an exhaustive run launches: tiles of many rows and two steps, which Triton once mixed up
+        yield from (partial(compile_call, setup, 16, 3, recorder) for setup in every_option(estimator))
+
+
+def chosen_tiles(recorder: Recorder) -> Iterator[partial[None]]:
+    for estimator in ESTIMATORS[:-1]:
+        for actions in (4, 18) if estimator == "retrace" else (1,):
+            yield from (partial(compile_chosen, estimator, actions, *window, recorder) for window in WINDOWS)
+
+
+def main(what: str) -> int:
     compiled = failed = 0
     with recording(launch) as recorder:
-        for estimator in ESTIMATORS:
-            chosen = [
-                (setup, *SIZES[number % len(SIZES)]) for number, setup in enumerate(setups(estimator, count, seed=0))
-            ]
-            # what an exhaustive run launches: tiles of many rows and two steps, which Triton once mixed up
-            chosen += [(setup, 16, 3) for setup in every_option(estimator)]
-            for setup, rows, steps in chosen:
-                try:
-                    compile_call(setup, rows, steps, recorder)
-                    compiled += 1
-                except Exception as error:
-                    failed += 1
-                    print(f"{rows} x {steps}, {setup}: {type(error).__name__}: {error}")
+        for job in chosen_tiles(recorder) if what == "chosen" else random_calls(int(what), recorder):
+            try:
+                job()
+                compiled += 1
+            except Exception as error:
+                failed += 1
+                print(f"{job.args[:-1]}: {type(error).__name__}: {error}")
     print(f"{compiled} compiled, {failed} failed")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(sys.argv[1]))

@@ -11,7 +11,7 @@ from conftest import WITHOUT_GPU
 
 import rlscan
 from rlscan import language
-from rlscan.engine import plan
+from rlscan.engine import Tile, forced, plan
 from rlscan.language import triton
 from rlscan.verify.compare import as_tuple, call, expect
 from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
@@ -132,6 +132,13 @@ def test_alignment_changes_between_calls() -> None:
     for offset in (0, 1, 0, 3, 0):
         x = buffer[offset : offset + 256].view(4, 64)
         assert torch.equal(rlscan.prefix_sum(x, ends), x.cumsum(1))
+
+
+def test_a_tile_too_large_for_its_registers_is_refused() -> None:
+    """One that ptxas 12.8 made wrong code of: in 2 % of the steps the result was another one, each time."""
+    x, ends = torch.randn(1, 2**20, device="cuda"), torch.zeros(1, 2**20, dtype=torch.bool, device="cuda")
+    with forced(tile=Tile(1, 8192, 8, run=32, group=32)), pytest.raises(RuntimeError, match="tile of shorter runs"):
+        rlscan.discounted_returns(x, ends, last_values=0.0, gamma=0.99)
 
 
 def test_streams_do_not_mix() -> None:

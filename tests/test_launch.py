@@ -6,6 +6,7 @@ import mmap
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
@@ -344,6 +345,26 @@ def test_which_way_to_launch_is_kept(launched: Launched, monkeypatch: pytest.Mon
             patched.setattr(language, "INTERPRETED", not compiled)
             made.launch.launch_ordinary((x, x, None, 0.0, None, None, 0.5), (x,))
         assert made.launch.compiled == kept
+
+
+@pytest.mark.parametrize(
+    ("registers", "spilled", "refused"),
+    [(32, 1248, True), (32, 33, True), (32, 32, False), (255, 0, False), (None, None, False)],
+)
+def test_a_kernel_that_keeps_more_in_memory_than_in_registers_is_refused(
+    registers: int | None, spilled: int | None, refused: bool, launched: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kernel:
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
+            return lambda *_, **__: SimpleNamespace(n_regs=registers, n_spills=spilled)
+
+    monkeypatch.setattr(launch_module, "affine_scan_kernel", Kernel())
+    x, wanted = torch.ones(2, 8), Tile(2, 8, 1, run=2)
+    for _ in range(2):  # again, as long as that is the kernel
+        with forced(tile=wanted), pytest.raises(RuntimeError) if refused else nullcontext() as caught:
+            rlscan.prefix_sum(x, x)
+        if refused:
+            assert f"the kernel of {wanted} keeps {spilled} values of a thread in memory" in str(caught.value)
 
 
 def unlike(value: Any) -> list[Any]:

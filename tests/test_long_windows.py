@@ -37,24 +37,28 @@ def stretches(estimator: str, rows: int, options: tuple[tuple[str, Any], ...], a
     ("estimator", "options"),
     [(name, ()) for name in ESTIMATORS[:-1]] + [("linear_scan", (("reverse", reverse),)) for reverse in (False, True)],
 )
-def test_long_windows(path: Path, estimator: str, options: tuple[tuple[str, Any], ...]) -> None:
-    rows = 1 if path[0] == "interpreter" else 2
-    check(path, stretches(estimator, rows * LONG[path[0]] // EPISODE, options), rows, TILE[path[0]])
+@pytest.mark.parametrize("layout", ["NT", "TN"])
+def test_long_windows(path: Path, estimator: str, options: tuple[tuple[str, Any], ...], layout: str) -> None:
+    rows = 1 if path[0] == "interpreter" and layout == "NT" else 2
+    check(path, stretches(estimator, rows * LONG[path[0]] // EPISODE, options), rows, TILE[path[0]], layout)
 
 
+@pytest.mark.parametrize("layout", ["NT", "TN"])
 @pytest.mark.parametrize("actions", [6, 18, 40])
-def test_retrace_over_long_windows_by_the_tile_that_is_chosen(path: Path, actions: int) -> None:
+def test_retrace_over_long_windows_by_the_tile_that_is_chosen(path: Path, actions: int, layout: str) -> None:
     """More actions leave a thread fewer steps, and a row several warps."""
-    steps = 1_000 if path[0] == "interpreter" else 20_000
-    check(path, stretches("retrace", steps // EPISODE, (), actions), 1, None)
+    rows = 1 if layout == "NT" else 2
+    steps = 1_000 // rows if path[0] == "interpreter" else 20_000
+    check(path, stretches("retrace", rows * steps // EPISODE, (), actions), rows, None, layout)
 
 
-def check(path: Path, short: Example, rows: int, tile: Tile | None) -> None:
+def check(path: Path, short: Example, rows: int, tile: Tile | None, layout: str) -> None:
     """What stands one below the other in `short`, end to end in few rows."""
     steps = next(x.shape[0] * EPISODE // rows for x in short.arguments.values() if np.ndim(x) == 2)
     arguments = {name: x.reshape(rows, steps, *x.shape[2:]) if np.ndim(x) else x for name, x in short.arguments.items()}
     setup = short.setup
-    long = Example(Setup(setup.estimator, options=setup.options, tile=tile, actions=setup.actions), arguments)
+    whole = Setup(setup.estimator, options=setup.options, tile=tile, actions=setup.actions, layout=layout)
+    long = Example(whole, arguments)
     # nothing is added behind the end of an episode: the bound of the short windows is that of the long one
     for got, want, limit in zip(answers(path, long), expect(short), limits(path, short), strict=True):
         assert_within(got, want.reshape(rows, steps), limit.reshape(rows, steps), setup.estimator)

@@ -16,9 +16,8 @@ from ..language import tl, triton
 from .checks import Window, refuse_no_memory
 from .kernel import affine_scan_kernel
 from .spec import Kind, Role, Spec
-from .tiles import Tile, choose_tile
+from .tiles import UNROLLED, Tile, choose_tile
 
-UNROLLED = 16  # blocks of actions
 C_LAUNCHERS = ("3.5.", "3.6.")  # versions of Triton whose launcher is a function in C inside a Python one
 runtime = triton.knobs.runtime
 _address = torch.Tensor.data_ptr
@@ -190,6 +189,7 @@ class Launch:
             num_warps=self.tile.warps,
             enable_fp_fusion=True,
         )
+        refuse_spilled(self.kernel, self.tile)
         if not language.INTERPRETED and not self.numbers_in_memory:
             compiled, self.head = launcher_of(self.kernel)
             self.compiled = compiled  # last, for a thread that launches once it is there
@@ -215,6 +215,20 @@ def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[
             for row in rows:
                 row.pop(axis)
     return tuple(merged), [(*row, layout[-1]) for row, layout in zip(rows, layouts, strict=True)]
+
+
+def refuse_spilled(compiled: Any, tile: Tile) -> None:
+    """Refuses a kernel whose threads keep more in memory than in registers: the tile is too large for them.
+
+    It is many times slower, and of one such ptxas 12.8 made code that gives wrong results (tests/test_gpu.py has it).
+    """
+    registers, spilled = getattr(compiled, "n_regs", None), getattr(compiled, "n_spills", None)
+    if registers and spilled and spilled > registers:
+        raise RuntimeError(
+            f"the kernel of {tile} keeps {spilled} values of a thread in memory and {registers} in registers, and "
+            "assemblers have made wrong code of such a kernel; it should be a tile of shorter runs "
+            "(rlscan.engine.forced)"
+        )
 
 
 def launcher_of(compiled: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes.
 
-Read from what was measured: paper/results/h200/tiles.json, and tiles_retrace.json where rows are few.
+Read from what was measured: paper/results/h200/tiles.json, and where rows are few tiles_retrace.json and
+tiles_few_rows.json ([T, N]).
 """
 
 import math
@@ -10,7 +11,10 @@ WARP = 32
 FEW_ROWS = 2048  # so few that each needs long steps through time
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
 FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
+FEW_NEIGHBOURS = 1024  # [T, N]: rows so few that time is split over programs
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
+UNROLLED = 16  # blocks of actions; where there are more, they are read one by one
+ACTIONS_HELD = 72  # [T, N]: 32-bit registers of a thread that its actions may take, of each of two tensors
 GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
 
 
@@ -31,6 +35,10 @@ class Tile:
 
 def power_of_two_at_least(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
+
+
+def power_of_two_at_most(n: int) -> int:
+    return 1 << n.bit_length() - 1
 
 
 def choose_tile(
@@ -55,8 +63,10 @@ def choose_tile(
     light, heavy = loads <= 2, weight > 10
     block = math.gcd(actions, 4) if actions else 1  # what a thread reads as one vector
     if not time_is_contiguous:
-        tile = time_major(rows, window, light, heavy or wide, actions, block)
-    elif actions:
+        if rows <= FEW_NEIGHBOURS and T >= 1024:
+            return time_major_split(wide, actions, block)
+        return time_major(rows, window, light, heavy, wide, actions, block)
+    if actions:
         tile = over_actions(window, few, wide, actions, block)
     else:
         if few:
@@ -68,8 +78,7 @@ def choose_tile(
         tile = row_major(window, min(run, window), warps)
     programs = -(-rows // tile.rows)
     programs_are_few = programs <= FEW_PROGRAMS if actions else programs * tile.warps <= FEW_WARPS
-    tiles_worth_it = 4 if time_is_contiguous else 32
-    return replace(tile, group=GROUP) if programs_are_few and tiles_worth_it * tile.steps <= T else tile
+    return replace(tile, group=GROUP) if programs_are_few and 4 * tile.steps <= T else tile
 
 
 def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:
@@ -94,16 +103,32 @@ def over_actions(window: int, few: bool, wide: bool, actions: int, block: int) -
     return row_major(window, min(run, window), 1, block)
 
 
-def time_major(rows: int, window: int, light: bool, heavy: bool, actions: int, block: int) -> Tile:
+def run_over_actions(most: int, actions: int, block: int, wide: bool) -> int:
+    """[T, N]: so many steps that the actions of all of them, which are on their way at once, fit into registers."""
+    if not actions:
+        return most
+    held = (actions if actions <= UNROLLED * block else block) * (2 if wide else 1)
+    return min(most, power_of_two_at_most(max(1, ACTIONS_HELD // held)))
+
+
+def time_major_split(wide: bool, actions: int, block: int) -> Tile:
+    """[T, N], each tile a program. What programs tell each other takes registers as well, a pair a row and tile of a
+    group: so few rows, but whole sectors of memory, and short runs of many threads.
+    """
+    run = run_over_actions(4 if wide else 8, actions, block, wide)
+    return Tile(8, WARP * run, 8, block, run, GROUP)
+
+
+def time_major(rows: int, window: int, light: bool, heavy: bool, wide: bool, actions: int, block: int) -> Tile:
     """[T, N]: neighbouring threads read neighbouring rows, and a row is a run of every warp."""
-    if rows >= 8 * FEW_ROWS and window <= 64:  # so many rows that few threads need to share one
-        run = min(16 if light else 8, window)
-        steps = min(16, window) if light or actions else run
+    many = rows >= 8 * FEW_ROWS
+    if many and window <= 64:  # so many rows that few threads need to share one
+        most, steps = 16 if light else 8, 16 if light or actions else 8
     elif window <= WARP:
-        run, steps = min(8, window), window
-    elif window <= 128:
-        run, steps = 16, window
+        most, steps = 8, window
     else:
-        run = 8 if heavy and not actions else 16
-        steps = 64 if not heavy else 32
+        most = 8 if window > 128 and not actions and (wide or (heavy and many)) else 16
+        steps = window if window <= 128 else 32 if actions else 4 * most
+    run = min(run_over_actions(most, actions, block, wide), window)
+    steps = min(steps, window, 8 * run)
     return Tile(WARP, steps, steps // run, block, run)
