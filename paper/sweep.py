@@ -122,14 +122,14 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
 def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
     """[T, N] over few rows: programs share them, or each walks over its own."""
     shapes = ((64, 1024), (1024, 2048), (64, 16384), (16, 2**17))
-    for estimator, actions, block, runs in (
-        *(("gae", 4, 1, (8,)), ("vtrace", 4, 1, (8,)), ("prefix_sum", 4, 1, (8, 16))),
-        *(("retrace", 4, 4, (4, 8)), ("retrace", 18, 2, (4,))),
+    plain, four, many = Tile(32, 64, 4, 1, 16), Tile(32, 32, 2, 4, 16), Tile(32, 32, 8, 2, 4)  # that walk
+    for estimator, actions, runs, walking in (
+        *(("gae", 4, (8,), plain), ("vtrace", 4, (8,), plain), ("prefix_sum", 4, (8, 16), plain)),
+        *(("retrace", 4, (4, 8), four), ("retrace", 18, (4,), many)),
     ):
-        split = [Tile(8, 32 * run, 8, block, run, group) for run in runs for group in (8, 32)]
+        split = [Tile(8, 32 * run, 8, walking.actions, run, group) for run in runs for group in (8, 32)]
         for shape in shapes:
-            walk = [] if shape[1] > 2048 else [Tile(32, 32 if block > 1 else 64, 2 if block > 1 else 4, block, 16)]
-            yield Case(estimator, *shape, actions=actions, layout="TN"), [*split, *walk]
+            yield Case(estimator, *shape, actions=actions, layout="TN"), split + [walking] * (shape[1] <= 2048)
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
