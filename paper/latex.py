@@ -51,6 +51,7 @@ WANTED = {
     "h200/first_calls.json": "the first calls from an empty cache",
     "h200/tiles.json": "the sweep behind the tiles",
     "h200/tiles_retrace.json": "that of Retrace over few rows",
+    "h200/tiles_few_rows.json": "that of few rows in [T, N]",
     "h200/tightness.json": "how tight the bound is",
     "h200/learning.json": "PPO that learns",
     "sm90/machine_code.json": "machine code, compiled without a GPU",

@@ -1,4 +1,4 @@
-"""The rule for tiles, held against the sweeps it was read from: tiles.json and tiles_retrace.json."""
+"""The rule for tiles, held against the sweeps it was read from."""
 
 import json
 import sys
@@ -15,11 +15,12 @@ from paper.bench import rollout
 from rlscan import language
 from rlscan.engine import Tile, forced
 from rlscan.engine.plan import remembered
+from rlscan.engine.tiles import choose_tile
 
 RESULTS = Path(__file__).resolve().parents[1] / "paper" / "results" / "h200"
 SHAPES = [
     shape
-    for sweep in ("tiles.json", "tiles_retrace.json")
+    for sweep in ("tiles.json", "tiles_retrace.json", "tiles_few_rows.json")
     for shape in json.loads((RESULTS / sweep).read_text())["shapes"]
 ]
 NEAR = 1.1  # times the best that was measured
@@ -82,3 +83,58 @@ def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monke
     fastest = min(alike.values())
     assert fastest <= NEAR * min(measured.values()), f"{fastest:.2f} against {min(measured.values()):.2f} µs"
     assert alike.get(tile, fastest) <= NEARLY_THE_SAME * fastest, f"{tile} against fewer or more rows: {alike}"
+
+
+PLAIN, LIGHT, HEAVY, WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8)  # loads, operands, bytes of a number
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "kind", "actions", "wanted"),
+    [
+        # time is split over programs: few rows, and at least two tiles
+        (2048, 512, PLAIN, 0, Tile(8, 256, 8, 1, 8, 8)),
+        (2049, 512, PLAIN, 0, Tile(32, 64, 4, 1, 16)),
+        (2048, 511, PLAIN, 0, Tile(32, 64, 4, 1, 16)),
+        (64, 2**16, PLAIN, 0, Tile(8, 256, 8, 1, 8, 8)),
+        (64, 2**16 + 1, PLAIN, 0, Tile(8, 256, 8, 1, 8, 32)),
+        (64, 1024, LIGHT, 0, Tile(8, 256, 8, 1, 8, 8)),
+        (64, 1025, LIGHT, 0, Tile(8, 512, 8, 1, 16, 8)),
+        (64, 4096, WIDE, 0, Tile(8, 128, 8, 1, 4, 8)),
+        # as many actions as registers hold
+        (64, 2**16, PLAIN, 4, Tile(8, 256, 8, 4, 8, 8)),
+        (64, 2**16 + 1, PLAIN, 4, Tile(8, 128, 8, 4, 4, 32)),
+        (64, 4096, PLAIN, 18, Tile(8, 128, 8, 2, 4, 8)),
+        (64, 4096, PLAIN, 19, Tile(8, 256, 8, 1, 8, 8)),
+        (64, 4096, PLAIN, 20, Tile(8, 64, 8, 4, 2, 8)),
+        (64, 4096, PLAIN, 64, Tile(8, 32, 8, 4, 1, 8)),
+        (64, 4096, PLAIN, 68, Tile(8, 256, 8, 4, 8, 8)),
+        (64, 4096, WIDE, 18, Tile(8, 64, 8, 2, 2, 8)),
+        # programs that walk over time
+        (2**14, 512, HEAVY, 0, Tile(32, 32, 4, 1, 8)),
+        (2**14 - 1, 512, HEAVY, 0, Tile(32, 64, 4, 1, 16)),
+        (4096, 512, WIDE, 0, Tile(32, 32, 4, 1, 8)),
+        (4096, 129, PLAIN, 4, Tile(32, 32, 2, 4, 16)),
+        (4096, 129, PLAIN, 18, Tile(32, 32, 8, 2, 4)),
+        (4096, 128, HEAVY, 4, Tile(32, 128, 8, 4, 16)),
+        (4096, 128, WIDE, 4, Tile(32, 64, 8, 4, 8)),
+        (2**14, 128, HEAVY, 0, Tile(32, 128, 8, 1, 16)),
+        (2**14, 64, PLAIN, 0, Tile(32, 8, 1, 1, 8)),
+        (2**14, 64, PLAIN, 4, Tile(32, 16, 2, 4, 8)),
+        (2**14, 64, LIGHT, 0, Tile(32, 16, 1, 1, 16)),
+        (2**14 - 1, 64, PLAIN, 0, Tile(32, 64, 4, 1, 16)),
+        (4096, 32, LIGHT, 0, Tile(32, 32, 4, 1, 8)),
+        (4096, 33, LIGHT, 0, Tile(32, 64, 4, 1, 16)),
+        (4096, 5, PLAIN, 0, Tile(32, 8, 1, 1, 8)),
+        (4096, 2, PLAIN, 0, Tile(32, 2, 1, 1, 2)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_rule_at_its_edges_where_rows_are_neighbours(
+    rows: int, steps: int, kind: tuple[int, int, int], actions: int, wanted: Tile
+) -> None:
+    """[T, N]: every number of the rule stands between two of these."""
+    loads, weight, size = kind
+    assert wanted == choose_tile(
+        *(rows, steps), time_is_contiguous=False, reverse=True, loads=loads, weight=weight, actions=actions,
+        compute_bytes=size, storage_bytes=size,
+    )  # fmt: skip

@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass, replace
 
 WARP = 32
-FEW_ROWS = 2048  # so few that each needs long steps through time
+FEW_ROWS = 2048  # so few that each needs long steps through time, or several programs where time is not contiguous
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
 FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
-FEW_NEIGHBOURS = 1024  # [T, N]: rows so few that time is split over programs
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 UNROLLED = 16  # blocks of actions; where there are more, they are read one by one
 ACTIONS_HELD = 72  # [T, N]: 32-bit registers of a thread that its actions may take, of each of two tensors
@@ -63,8 +62,8 @@ def choose_tile(
     light, heavy = loads <= 2, weight > 10
     block = math.gcd(actions, 4) if actions else 1  # what a thread reads as one vector
     if not time_is_contiguous:
-        if rows <= FEW_NEIGHBOURS and T >= 1024:
-            return time_major_split(wide, actions, block)
+        if few and T >= 512:
+            return time_major_split(T, light, wide, actions, block)
         return time_major(rows, window, light, heavy, wide, actions, block)
     if actions:
         tile = over_actions(window, few, wide, actions, block)
@@ -111,12 +110,14 @@ def run_over_actions(most: int, actions: int, block: int, wide: bool) -> int:
     return min(most, power_of_two_at_most(max(1, ACTIONS_HELD // held)))
 
 
-def time_major_split(wide: bool, actions: int, block: int) -> Tile:
+def time_major_split(T: int, light: bool, wide: bool, actions: int, block: int) -> Tile:
     """[T, N], each tile a program. What programs tell each other takes registers as well, a pair a row and tile of a
     group: so few rows, but whole sectors of memory, and short runs of many threads.
     """
-    run = run_over_actions(4 if wide else 8, actions, block, wide)
-    return Tile(8, WARP * run, 8, block, run, GROUP)
+    brief = T <= 2**16  # so few tiles that small groups of small groups hold them
+    most = 4 if wide or (actions and not brief) else 16 if light and T > 1024 else 8
+    run = run_over_actions(most, actions, block, wide)
+    return Tile(8, WARP * run, 8, block, run, 8 if brief else GROUP)
 
 
 def time_major(rows: int, window: int, light: bool, heavy: bool, wide: bool, actions: int, block: int) -> Tile:
