@@ -1,8 +1,8 @@
 """Compiles the kernel of many kinds of call for an H200, down to machine code, on a machine without a GPU.
 
 Run in a process of its own, without TRITON_INTERPRET: `python tests/compile_for_h200.py SETUPS` compiles so many random
-calls of each estimator, `python tests/compile_for_h200.py chosen` the tiles that the engine chooses, none of which may
-spill. Prints one line a failure and a count.
+calls of each estimator, `python tests/compile_for_h200.py chosen` tiles that the engine chooses, each kind once for
+every estimator, none of which may spill more than a few bytes. Prints one line a failure and a count.
 """
 
 import sys
@@ -27,10 +27,10 @@ from rlscan.verify.strategies import ESTIMATORS, Setup, fill, setups
 SIZES = ((3, 9), (16, 64), (2, 1))
 
 
-# a tile of each kind: time in one program or split over many, contiguous or not
+# a tile of each kind: a program for all of time or for a part of it, in small groups or in others, contiguous or not
 WINDOWS = (
-    *(("NT", 8, 16384, torch.float32), ("TN", 4096, 128, torch.float32)),
-    *(("TN", 3, 100_003, torch.float32), ("TN", 3, 100_003, torch.float64)),
+    *(("NT", 8, 16384, torch.float32), ("TN", 4096, 128, torch.float32), ("TN", 4096, 128, torch.float64)),
+    *(("TN", 3, 100_003, torch.float32), ("TN", 3, 100_003, torch.float64), ("TN", 40, 4096, torch.bfloat16)),
 )
 A_FEW = 16  # bytes a thread: what a kernel far below its registers' limit may put in memory
 

@@ -135,10 +135,20 @@ def test_alignment_changes_between_calls() -> None:
 
 
 def test_a_tile_too_large_for_its_registers_is_refused() -> None:
-    """One that ptxas 12.8 made wrong code of: in 2 % of the steps the result was another one, each time."""
-    x, ends = torch.randn(1, 2**20, device="cuda"), torch.zeros(1, 2**20, dtype=torch.bool, device="cuda")
-    with forced(tile=Tile(1, 8192, 8, run=32, group=32)), pytest.raises(RuntimeError, match="tile of shorter runs"):
-        rlscan.discounted_returns(x, ends, last_values=0.0, gamma=0.99)
+    """Of one ptxas 12.8 made wrong code: 2 % of the results were others, each time. Other assemblers may do well."""
+    x, ends = torch.randn(1, 2**20, device="cuda"), torch.rand(1, 2**20, device="cuda") < 0.01
+    with forced("portable"):
+        wanted = rlscan.discounted_returns(x.double(), ends, last_values=0.0, gamma=0.99)
+    refused = ""
+    with forced(tile=Tile(1, 8192, 8, run=32, group=32)):
+        try:
+            got = rlscan.discounted_returns(x, ends, last_values=0.0, gamma=0.99)
+        except RuntimeError as error:
+            refused = str(error)
+    if refused:
+        assert "tile of shorter runs" in refused
+    else:
+        torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_streams_do_not_mix() -> None:

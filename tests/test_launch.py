@@ -364,7 +364,7 @@ def test_a_kernel_that_keeps_more_in_memory_than_in_registers_is_refused(
         with forced(tile=wanted), pytest.raises(RuntimeError) if refused else nullcontext() as caught:
             rlscan.prefix_sum(x, x)
         if refused:
-            assert f"the kernel of {wanted} keeps {spilled} values of a thread in memory" in str(caught.value)
+            assert f"the kernel of {wanted} keeps {spilled} words of a thread in memory" in str(caught.value)
 
 
 def unlike(value: Any) -> list[Any]:

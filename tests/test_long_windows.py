@@ -43,6 +43,19 @@ def test_long_windows(path: Path, estimator: str, options: tuple[tuple[str, Any]
     check(path, stretches(estimator, rows * LONG[path[0]] // EPISODE, options), rows, TILE[path[0]], layout)
 
 
+# the smallest that is split, so many tiles that there are groups of groups, and so many that groups are larger
+@pytest.mark.parametrize("steps", [600, 20_000, 70_000])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_neighbouring_rows_by_the_tile_that_is_chosen(path: Path, estimator: str, steps: int) -> None:
+    if steps > 600 and path[0] == "interpreter":
+        pytest.skip("NOT RUN: 140,000 steps would take minutes in Triton's interpreter")
+    rng = np.random.default_rng(0)
+    pattern = np.where(rng.random((2, steps)) < 0.05, rng.integers(1, 4, (2, steps)), 0).astype(np.int8)
+    example = fill(Setup(estimator, layout="TN", actions=3 if estimator == "retrace" else 0), pattern, rng, exact=False)
+    for got, want, limit in zip(answers(path, example), expect(example), limits(path, example), strict=True):
+        assert_within(got, want, limit, estimator)
+
+
 @pytest.mark.parametrize("layout", ["NT", "TN"])
 @pytest.mark.parametrize("actions", [6, 18, 40])
 def test_retrace_over_long_windows_by_the_tile_that_is_chosen(path: Path, actions: int, layout: str) -> None:

@@ -85,7 +85,8 @@ def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monke
     assert alike.get(tile, fastest) <= NEARLY_THE_SAME * fastest, f"{tile} against fewer or more rows: {alike}"
 
 
-PLAIN, LIGHT, HEAVY, WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8)  # loads, operands, bytes of a number
+# loads, operands, bytes of a number
+PLAIN, LIGHT, HEAVY, WIDE, HEAVY_AND_WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8), (5, 11, 8)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,15 @@ PLAIN, LIGHT, HEAVY, WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8)  # loa
         (4096, 129, PLAIN, 18, Tile(32, 32, 8, 2, 4)),
         (4096, 128, HEAVY, 4, Tile(32, 128, 8, 4, 16)),
         (4096, 128, WIDE, 4, Tile(32, 64, 8, 4, 8)),
+        (2**14, 512, PLAIN, 0, Tile(32, 64, 4, 1, 16)),
+        (4096, 256, WIDE, 0, Tile(32, 32, 4, 1, 8)),
+        (4096, 128, WIDE, 0, Tile(32, 128, 8, 1, 16)),
+        (4096, 128, HEAVY_AND_WIDE, 0, Tile(32, 64, 8, 1, 8)),
+        (4096, 128, HEAVY_AND_WIDE, 1, Tile(32, 128, 8, 1, 16)),
+        (2**14, 512, HEAVY, 1, Tile(32, 32, 2, 1, 16)),
+        (4096, 512, WIDE, 1, Tile(32, 32, 2, 1, 16)),
+        (4096, 512, WIDE, 64, Tile(32, 8, 8, 4, 1)),
+        (2**14, 4, PLAIN, 0, Tile(32, 4, 1, 1, 4)),
         (2**14, 128, HEAVY, 0, Tile(32, 128, 8, 1, 16)),
         (2**14, 64, PLAIN, 0, Tile(32, 8, 1, 1, 8)),
         (2**14, 64, PLAIN, 4, Tile(32, 16, 2, 4, 8)),

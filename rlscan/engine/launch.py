@@ -218,16 +218,18 @@ def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[
 
 
 def refuse_spilled(compiled: Any, tile: Tile) -> None:
-    """Refuses a kernel whose threads keep more in memory than in registers: the tile is too large for them.
+    """Refuses a kernel whose threads keep more in memory than in registers: a tile too large for them.
 
-    It is many times slower, and of one such ptxas 12.8 made code that gives wrong results (tests/test_gpu.py has it).
+    It is many times slower, and ptxas 12.8 made wrong code of one, at 32 registers (tests/test_gpu.py has it). Where
+    wrong code begins is not known; no kernel with less than that was found wrong.
     """
     registers, spilled = getattr(compiled, "n_regs", None), getattr(compiled, "n_spills", None)
     if registers and spilled and spilled > registers:
         raise RuntimeError(
-            f"the kernel of {tile} keeps {spilled} values of a thread in memory and {registers} in registers, and "
-            "assemblers have made wrong code of such a kernel; it should be a tile of shorter runs "
-            "(rlscan.engine.forced)"
+            f"the kernel of {tile} keeps {spilled} words of a thread in memory and {registers} in registers, and "
+            "assemblers have made wrong code of such kernels: what it wrote (to `out` as well) is not to be used; it "
+            "should be a tile of shorter runs, by rlscan.engine.forced(tile=...), or no kernel, by "
+            'rlscan.engine.forced("portable")'
         )
 
 

@@ -1,7 +1,7 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes.
 
 Read from what was measured: paper/results/h200/tiles.json, and where rows are few tiles_retrace.json and
-tiles_few_rows.json ([T, N]).
+tiles_few_rows.json ([T, N]); between and beyond what is there, and in float64, by what fits into registers.
 """
 
 import math
@@ -15,6 +15,7 @@ LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 UNROLLED = 16  # blocks of actions; where there are more, they are read one by one
 ACTIONS_HELD = 72  # [T, N]: 32-bit registers of a thread that its actions may take, of each of two tensors
 GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
+SMALL_GROUP = 8  # the same, where a thread has rows to fold
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,12 @@ def run_over_actions(most: int, actions: int, block: int, wide: bool) -> int:
 
 def time_major_split(T: int, light: bool, wide: bool, actions: int, block: int) -> Tile:
     """[T, N], each tile a program. What programs tell each other takes registers as well, a pair a row and tile of a
-    group: so few rows, but whole sectors of memory, and short runs of many threads.
+    group: so rows are as few as fill a sector of memory with float32, groups are small, and many threads share a row.
     """
-    brief = T <= 2**16  # so few tiles that small groups of small groups hold them
+    brief = T <= 2**16  # beyond it small groups are so many that programs wait longer for one another
     most = 4 if wide or (actions and not brief) else 16 if light and T > 1024 else 8
     run = run_over_actions(most, actions, block, wide)
-    return Tile(8, WARP * run, 8, block, run, 8 if brief else GROUP)
+    return Tile(8, WARP * run, 8, block, run, SMALL_GROUP if brief else GROUP)
 
 
 def time_major(rows: int, window: int, light: bool, heavy: bool, wide: bool, actions: int, block: int) -> Tile:
@@ -128,8 +129,9 @@ def time_major(rows: int, window: int, light: bool, heavy: bool, wide: bool, act
     elif window <= WARP:
         most, steps = 8, window
     else:
-        most = 8 if window > 128 and not actions and (wide or (heavy and many)) else 16
-        steps = window if window <= 128 else 32 if actions else 4 * most
+        long = window > 128
+        most = 8 if not actions and ((wide and (long or heavy)) or (long and heavy and many)) else 16
+        steps = (32 if actions else 4 * most) if long else window
     run = min(run_over_actions(most, actions, block, wide), window)
     steps = min(steps, window, 8 * run)
     return Tile(WARP, steps, steps // run, block, run)
