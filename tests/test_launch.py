@@ -367,6 +367,21 @@ def test_a_kernel_that_keeps_more_in_memory_than_in_registers_is_refused(
             assert f"the kernel of {wanted} keeps {spilled} words of a thread in memory" in str(caught.value)
 
 
+def test_a_plan_expects_the_kind_of_tensors_that_it_was_found_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of inference mode have the plan of others, which is looked for once."""
+    looked: list[Any] = []
+    find = plan.find_plan
+    monkeypatch.setattr(plan, "find_plan", lambda *call: looked.append(call) or find(*call))
+    x, ends = torch.ones(2, 8), torch.zeros(2, 8)
+    rlscan.prefix_sum(x, ends)
+    looked.clear()
+    with torch.inference_mode():
+        given = x.clone(), ends.clone()
+    for _ in range(3):
+        rlscan.prefix_sum(*given)
+    assert len(looked) <= 1
+
+
 def unlike(value: Any) -> list[Any]:
     """Arguments that this one may not be taken for."""
     if not torch.is_tensor(value):

@@ -148,3 +148,21 @@ def test_the_rule_at_its_edges_where_rows_are_neighbours(
         *(rows, steps), time_is_contiguous=False, reverse=True, loads=loads, weight=weight, actions=actions,
         compute_bytes=size, storage_bytes=size,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "kind", "wanted"),
+    [
+        (4096, 32, PLAIN, Tile(8, 32, 1, 1, 8)),
+        (4096, 33, PLAIN, Tile(8, 64, 4, 1, 4)),
+        (4096, 5, PLAIN, Tile(32, 8, 1, 1, 8)),
+    ],
+    ids=str,
+)
+def test_the_rule_for_short_windows(rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile) -> None:
+    """[N, T]: a thread folds eight steps of a window that a warp holds."""
+    loads, weight, size = kind
+    assert wanted == choose_tile(
+        *(rows, steps), time_is_contiguous=True, reverse=True, loads=loads, weight=weight, actions=0,
+        compute_bytes=size, storage_bytes=size,
+    )  # fmt: skip
