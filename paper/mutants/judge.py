@@ -34,7 +34,7 @@ TESTS = {
     # short ones that are closest to a file, first
     "kernels": (
         ("launch", "tiles", "forms"),
-        "not triton and (every_tile or among_the_best or way_to_launch or shortcut or are_one_dimension"
+        "not triton and (every_tile or the_rule or among_the_best or way_to_launch or shortcut or are_one_dimension"
         " or interpreter and (every_length or outside or beyond_31 or explain or mean_nothing or flag_dtypes))",
     ),
     "engine/checks.py": (("errors", "unusual_tensors"), "not interpreter and not triton"),
