@@ -89,6 +89,14 @@ def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monke
 PLAIN, LIGHT, HEAVY, WIDE, HEAVY_AND_WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8), (5, 11, 8)
 
 
+def ruled(rows: int, steps: int, kind: tuple[int, int, int], actions: int, *, time_is_contiguous: bool) -> Tile:
+    loads, weight, size = kind
+    return choose_tile(
+        *(rows, steps), time_is_contiguous=time_is_contiguous, reverse=True, loads=loads, weight=weight,
+        actions=actions, compute_bytes=size, storage_bytes=size,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("rows", "steps", "kind", "actions", "wanted"),
     [
@@ -143,11 +151,7 @@ def test_the_rule_at_its_edges_where_rows_are_neighbours(
     rows: int, steps: int, kind: tuple[int, int, int], actions: int, wanted: Tile
 ) -> None:
     """[T, N]: every number of the rule stands between two of these."""
-    loads, weight, size = kind
-    assert wanted == choose_tile(
-        *(rows, steps), time_is_contiguous=False, reverse=True, loads=loads, weight=weight, actions=actions,
-        compute_bytes=size, storage_bytes=size,
-    )  # fmt: skip
+    assert wanted == ruled(rows, steps, kind, actions, time_is_contiguous=False)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +165,4 @@ def test_the_rule_at_its_edges_where_rows_are_neighbours(
 )
 def test_the_rule_for_short_windows(rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile) -> None:
     """[N, T]: a thread folds eight steps of a window that a warp holds."""
-    loads, weight, size = kind
-    assert wanted == choose_tile(
-        *(rows, steps), time_is_contiguous=True, reverse=True, loads=loads, weight=weight, actions=0,
-        compute_bytes=size, storage_bytes=size,
-    )  # fmt: skip
+    assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True)
