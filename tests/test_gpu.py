@@ -108,11 +108,13 @@ def test_a_kept_plan_is_not_used_for_another_kind_of_call(estimator: str) -> Non
                     assert_exact(got, want, f"{estimator} {options} result {k}")
 
 
+@pytest.mark.parametrize("tile", [None, Tile(16, 4, 1, run=2, group=2)], ids=["walking", "split"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_shortest_way_is_taken(estimator: str) -> None:
+def test_the_shortest_way_is_taken(estimator: str, tile: Tile | None) -> None:
     """A call like the last one goes by its shortcut, and by a launcher without tuples where Triton can make one."""
-    example = plain(estimator, 0)
+    example = plain(estimator, 0, tile=tile)
     (made,) = plan.remembered(lambda: call(example, "cuda", None, rlscan))
+    assert (made.launch.words > 0) == (tile is not None)
     assert (made.launch.flat() is not None) == triton.__version__.startswith(("3.5.", "3.6."))
     whole, taken = made.shortcut, []
 

@@ -236,27 +236,52 @@ def direct(found: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
 
 
 @every_estimator
-def test_every_way_to_launch_is_given_the_same(estimator: str, launched: Launched) -> None:
+@pytest.mark.parametrize("tile", [None, DEEP], ids=["walking", "split"])
+def test_every_way_to_launch_is_given_the_same(estimator: str, tile: Tile | None, launched: Launched) -> None:
     function, arguments = getattr(rlscan, estimator), valid(estimator)
-    kept = [function(**arguments)]
-    (made,) = plan._recent.values()
-    assert made.shortcut is None
-    launched.compile(made.launch)
-    for _ in range(3):  # as the first call of a compiled kernel, then by the shortcut
-        kept.append(function(**arguments))
-        assert made.shortcut is not None
+    with forced("interpreter", tile):
+        kept = [function(**arguments)]
+        (made,) = plan._recent.values()
+        assert made.shortcut is None
+        launched.compile(made.launch)
+        for _ in range(3):  # as the first call of a compiled kernel, then by the shortcut
+            kept.append(function(**arguments))
+            assert made.shortcut is not None
     assert len(launched.ordinarily) == 1
     *grid, slots, results, policy, words = launched.ordinarily[0][:7]
     assert results == tuple(x.data_ptr() for x in as_tuple(kept[0]))
+    assert (words != 0) == (tile is not None)
     assert len(launched.directly) == 3
     for found, returned in zip(launched.directly, kept[1:], strict=True):
         same, results = direct(found)
-        assert same == (*grid, slots, policy, words, *launched.ordinarily[0][7:])
+        assert (same[5] != 0) == (words != 0)
+        assert same == (*grid, slots, policy, same[5], *launched.ordinarily[0][7:])
         assert type(returned) is type(kept[0])
         assert results == tuple(x.data_ptr() for x in as_tuple(returned))
         for x, first in zip(as_tuple(returned), as_tuple(kept[0]), strict=True):
             assert (x.shape, x.stride(), x.dtype) == (first.shape, first.stride(), first.dtype)
     assert len({x.data_ptr() for returned in kept for x in as_tuple(returned)}) == 4 * len(as_tuple(kept[0]))
+
+
+def test_programs_of_every_launch_meet_in_memory_that_is_empty(launched: Launched) -> None:
+    """Also where a call takes the shortcut, and in memory that the last launch has written to."""
+    x, ends = torch.ones(2, 24), torch.zeros(2, 24, dtype=torch.bool)
+    met = []
+    with forced("interpreter", DEEP):
+        rlscan.prefix_sum(x, ends)
+        (made,) = plan._recent.values()
+        launched.compile(made.launch)
+
+        def publish(*found: Any) -> None:
+            words = (ctypes.c_int64 * made.launch.words).from_address(direct(found)[0][5])
+            met.append(any(words))
+            words[:] = [1] * len(words)
+
+        made.launch.compiled = publish
+        for _ in range(5):
+            rlscan.prefix_sum(x, ends)
+    assert made.shortcut is not None
+    assert met == [False] * 5
 
 
 @dataclass(eq=False)
@@ -457,7 +482,7 @@ def test_a_shortcut_allocates_what_an_ordinary_call_does(launched: Launched) -> 
 
 
 def test_what_a_shortcut_would_leave_out(launched: Launched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers that are no floats, memory to meet at, `out`, results of a class of their own, another device,
+    """Numbers that are no floats, `out`, results of a class of their own, another device,
     and whoever watches launches or operations.
     """
     x, ends = torch.ones(2, 24), torch.zeros(2, 24, dtype=torch.bool)
@@ -478,25 +503,22 @@ def test_what_a_shortcut_would_leave_out(launched: Launched, monkeypatch: pytest
     assert made(partial(call, gamma=1)).shortcut is None
     assert [type(x) for x in last_slots() if x == 1] == [float]
     assert made(partial(call, gamma=0.5, out=torch.empty_like(x))).shortcut is None
-    with forced("interpreter", DEEP):
-        assert made(partial(call, gamma=0.5)).shortcut is None
-    assert direct(launched.directly[-1])[0][5] != 0
     own = partial(rlscan.discounted_returns, x.as_subclass(type("Own", (torch.Tensor,), {})), ends, last_values=0.0)
     assert made(partial(own, gamma=0.5)).shortcut is None
-    assert len(launched.directly) == 5
+    assert len(launched.directly) == 4
     call(gamma=0.5)
     (found,) = plan._recent.values()
     whole, found.shortcut = found.shortcut, lambda *_: pytest.fail("a mode does not see what a shortcut allocates")
     with FlopCounterMode(display=False):
         call(gamma=0.5)
     found.shortcut = whole
-    assert len(launched.directly) == 7
+    assert len(launched.directly) == 6
     with monkeypatch.context() as watched:
         watched.setattr(launch_module, "runtime", SimpleNamespace(launch_enter_hook=None, launch_exit_hook=print))
         call(gamma=0.5)
     found.launch.current_device = lambda: 1
     call(gamma=0.5)
-    assert len(launched.directly) == 7
+    assert len(launched.directly) == 6
 
 
 # Memory

@@ -36,8 +36,9 @@ class Launch:
         arguments: tuple[Any, ...],
         results: tuple[torch.Tensor, ...],
         tile: Tile | None,
+        tensor_names: Sequence[str],
     ) -> None:
-        self.device = window.device
+        self.device, self.tensor_names = window.device, tensor_names
         self.sources = tuple(sources)
         self.policy = policy
         double = window.compute_dtype == torch.float64
@@ -129,7 +130,6 @@ class Launch:
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0
         tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
         places = {k: tensors.index(k) if k in tensors else len(tensors) + k for k in range(len(arguments))} | {-1: -1}
-        self.tensor_names = [name for name, _ in spec.tensors(arguments)]
         self.pick = itemgetter(*[places[source] for source in self.sources])
         self.policy_place = places[policy]
         self.index = window.device.index

@@ -227,7 +227,8 @@ class Plan:
         if self.path != "portable" and 0 not in window.shape:
             from .launch import Launch  # only here: without Triton there is no kernel
 
-            self.launch = Launch(spec, window, self.kinds, self.sources, policy, arguments, results, wish.tile)
+            kinds, sources = self.kinds, self.sources
+            self.launch = Launch(spec, window, kinds, sources, policy, arguments, results, wish.tile, self.tensor_names)
         self.types = [*map(type, arguments)]
         numbers = [k for k, value in enumerate(arguments) if value is not None and k not in self.positions]
         self.other_numbers = [k for k in numbers if self.types[k] is not float]

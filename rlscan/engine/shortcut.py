@@ -18,7 +18,8 @@ def shortcut(arguments, time_dim):
     if ({bits}) & 15 or not ({all}):
         return None
     {results} = {allocate}
-    launch(X, Y, Z, stream(INDEX), *HEAD, {inputs}{policy}, 0, *CONSTANTS)
+    words = {meeting_place}
+    launch(X, Y, Z, stream(INDEX), *HEAD, {inputs}{policy}, {words}, *CONSTANTS)
     return {results}
 """
 
@@ -29,7 +30,7 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
     None where more is left to do than to check, to allocate and to launch.
     """
     launch, count = plan.launch, plan.spec.result_count
-    if not plan.aligned or launch.compiled is None or launch.words or plan.other_numbers:
+    if not plan.aligned or launch.compiled is None or plan.other_numbers:
         return None
     flat = launch.flat()
     launcher, constants = flat or (launch.compiled, launch.constants)
@@ -47,13 +48,15 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
         all=" and ".join(f"p{k}" for k in tensors),  # of an address of 0 there is no memory
         results=listed(f"r{k}" for k in range(count)),
         allocate=listed("new()" for _ in range(count)),
+        meeting_place="meeting_place()" if launch.words else "0",
+        words="words.data_ptr()" if launch.words else "words",
         inputs=f"{slots}{targets}" if flat else f"({slots}), ({targets}), ",
         policy=address[launch.policy],
     )
     names: dict[str, Any] = {f"T{k}": kind for k, kind in enumerate(plan.types)}
     names |= {"plan": plan, "TIME_DIM": plan.time_dim, "WISH": plan.wish, "forced": forced, "new": plan.new}
     names |= {"is_direct": launch.is_direct, "stream": launch.current_stream, "INDEX": launch.index}
-    names |= {"launch": launcher, "HEAD": launch.head, "CONSTANTS": constants}
+    names |= {"launch": launcher, "HEAD": launch.head, "CONSTANTS": constants, "meeting_place": launch.meeting_place}
     names |= dict(zip("XYZ", launch.grid, strict=True))
     exec(compile(source, "<shortcut of rlscan>", "exec"), names)
     made: Shortcut = names["shortcut"]
