@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import itertools
+import math
 import multiprocessing
 import sys
 import time
@@ -22,7 +23,7 @@ import torch
 
 import rlscan
 from paper.bench import bytes_moved
-from paper.jobs import Job
+from paper.jobs import SEVEN, Job
 from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
@@ -96,8 +97,6 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
         for truncated in (False, True) if estimator != "prefix_sum" else (False,):
             for shape in ((16384, 512), (4096, 2048)):
                 yield Case(estimator, *shape, truncated), rows_together(512, (4, 8, 16), (1, 2))
-        for shape in ((16384, 512), (4096, 2048)):
-            yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
         for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
             yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
     few_rows = (*((512, T) for T in (128, 512, 2048, 4096)), (128, 8192), (64, 16384), (64, 65536), (1, 2**22))
@@ -117,6 +116,32 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
             actions = 4 if estimator == "retrace" else 1
             yield Case(estimator, *shape, layout="TN"), [replace(t, actions=actions) for t in tiles if t.warps <= 8]
+    yield from half_precision()
+    yield from programs_that_walk()
+
+
+def half_precision() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T] in bfloat16: many rows, in tiles of one row or of several."""
+    for estimator in SEVEN:
+        for shape in ((16384, 512), (4096, 2048)):
+            if estimator == "retrace":
+                tiles = [t for steps in (128, 64) for t in rows_together(steps, (2, 4, 8), (1, 2), 4)]
+            else:
+                tiles = [t for steps in (512, 256, 128) for t in rows_together(steps, (8, 16), (1, 2))]
+                tiles += rows_together(512, (32,), (1, 2))
+            yield Case(estimator, *shape, dtype="bfloat16"), list(dict.fromkeys(tiles))
+
+
+def programs_that_walk() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T] over few, very long rows: programs that read their tiles twice, about as many as there is room for."""
+    for shape in ((1, 2**22), (64, 2**16), (16, 2**20), (1, 2**24)):
+        for estimator in SEVEN:
+            actions, runs = (4, (4, 8, 16)) if estimator == "retrace" else (1, (8, 16, 32))
+            tiles = []
+            for tile in [*rows_in_time(runs, (1,), (32,), actions), *rows_in_time(runs[:1], (2,), (32,), actions)]:
+                walks = (math.prod(shape) // tile.steps // programs for programs in (1024, 2048, 4096))
+                tiles += [replace(tile, walk=walk) for walk in walks if walk > 1]
+            yield Case(estimator, *shape), tiles
 
 
 def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
@@ -147,7 +172,8 @@ def chosen(case: Case, inputs: dict[str, Any]) -> Tile:
 def compile_one(job: tuple[Case, Tile]) -> str:
     """In a process of its own: fills Triton's cache."""
     case, tile = job
-    small = case._replace(num_envs=min(case.num_envs, 16) if case.num_envs > 1 else 1, seq_len=min(case.seq_len, 65536))
+    steps = case.seq_len if tile.group else min(case.seq_len, 65536)  # how many programs share a row is compiled in
+    small = case._replace(num_envs=min(case.num_envs, 16), seq_len=steps)
     try:
         call(small, small.inputs(0), tile)
     except Exception as error:
@@ -188,7 +214,11 @@ def main(argv: list[str] | None = None) -> int:
     seen: dict[Any, tuple[Case, Tile]] = {}
     for case, tile in jobs:
         seen.setdefault(
-            (case._replace(num_envs=min(case.num_envs, 2), seq_len=0), case.seq_len % tile.steps, tile), (case, tile)
+            (
+                *(case._replace(num_envs=min(case.num_envs, 2), seq_len=tile.group and case.seq_len), tile),
+                case.seq_len % tile.steps,
+            ),
+            (case, tile),
         )
     with concurrent.futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
         failures = [failure for failure in pool.map(compile_one, seen.values(), chunksize=2) if failure]
@@ -210,7 +240,7 @@ def main(argv: list[str] | None = None) -> int:
         )
     what = (
         "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
-        "tiles are (rows, steps, warps, actions, run, group), `chosen` the one that the engine takes by itself"
+        "tiles are (rows, steps, warps, actions, run, group, walk), `chosen` the one that the engine takes by itself"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
     write({**head, "shapes": shapes}, args.out, "shapes")

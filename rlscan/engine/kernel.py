@@ -402,6 +402,7 @@ def affine_scan_kernel(
     WIDE: tl.constexpr,  # some offset passes 2^31
     SPLIT: tl.constexpr,  # tiles in a group, where each tile is a program; 0 where a program walks over all tiles
     LEVELS: tl.constexpr,  # of groups
+    WALK: tl.constexpr,  # tiles of a program, where it is known; 0: all
     DTYPE: tl.constexpr,
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1
@@ -438,163 +439,188 @@ def affine_scan_kernel(
         carry = tl.zeros(row.shape, DTYPE)
 
     tiles = tl.cdiv(T, BLOCK_STEPS)
+    PASSES: tl.constexpr = 2 if SPLIT and WALK > 1 else 1
+    program = tl.program_id(0)
     first_tile, end_tile = 0, tiles
-    if SPLIT:  # programs start in the order of their numbers, so the tiles behind a running one have started
-        first_tile = tl.program_id(0)
-        end_tile = first_tile + 1
-    for i in range(first_tile, end_tile):
-        start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
-        loads = ()  # per slot what lies in memory: a tile in [N, T], RUN blocks in [T, N]
-        edges = ()  # per slot what lies beside each run: to read it costs less than to exchange it between threads
-        for k in tl.static_range(SLOTS):
-            per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
-            time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
-            for p in tl.static_range(PARTS):
-                t = start + step if TIME_AXIS == 1 else start + run_step + p
-                inside = exists if EVEN else exists & (t < T)
-                if KINDS[k] <= PREVIOUS_FLAG:
-                    loads = loads + (tl.load(inputs[k] + per_row + t * time_stride, mask=inside, other=0),)
-                elif KINDS[k] == ROW:
-                    loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
-                elif KINDS[k] == CELL:
-                    loads = loads + (tl.load(inputs[k]),)
-                else:
-                    loads = loads + (0,)
-            if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
-                t = start + run_step + RUN
-                edges = edges + (load_beside(inputs[k], per_row + t * time_stride, exists & (t < T), TIME_AXIS),)
-            elif KINDS[k] == PREVIOUS_FLAG:
-                t = start + run_step - 1
-                edges = edges + (
-                    load_beside(inputs[k], per_row + t * time_stride, exists & (t >= 0) & (t < T), TIME_AXIS),
-                )
-            else:
-                edges = edges + (0,)
-        expectations = ()
-        for k in tl.static_range(SLOTS):
-            if KINDS[k] == EXPECTATION:
+    if SPLIT:  # programs start in the order of their numbers, so those behind a running one have started
+        first_tile = program * WALK
+        end_tile = first_tile + 1 if WALK == 1 else tl.minimum(first_tile + WALK, tiles)
+    elif WALK == 1:
+        end_tile = 1
+    folded_alpha = tl.zeros(row.shape, DTYPE)
+    folded_beta = tl.full(row.shape, 1.0, DTYPE)
+    for PASS in tl.static_range(PASSES):
+        # of two passes the first folds the program's tiles, against the recurrence: what it reads last, the second
+        # reads first
+        for turn in range(first_tile, end_tile):
+            i = first_tile + end_tile - 1 - turn if PASS + 1 < PASSES else turn
+            start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
+            loads = ()  # per slot what lies in memory: a tile in [N, T], RUN blocks in [T, N]
+            edges = ()  # per slot what lies beside each run: to read it costs less than to exchange it between threads
+            for k in tl.static_range(SLOTS):
                 per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
                 time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
-                policy_row = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
-                policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
                 for p in tl.static_range(PARTS):
                     t = start + step if TIME_AXIS == 1 else start + run_step + p
                     inside = exists if EVEN else exists & (t < T)
-                    expectations = expectations + (
-                        expectation(
-                            *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
-                            *(action_strides, inside, actions),
-                            *(ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, TIME_AXIS, DTYPE),
-                        ),
-                    )
-        # never; but no compiler knows, and none moves work over a loop: so the last load is under way before any is
-        # waited for
-        while start > T:
-            tl.debug_barrier()
-
-        slots = ()  # slot k at position p is slots[k * RUN + p]
-        for k in tl.static_range(SLOTS):
-            positions = ()
-            for p in tl.static_range(RUN):
-                if KINDS[k] >= ALIAS:
-                    positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
-                elif KINDS[k] >= SHIFTED:
-                    positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
-                elif KINDS[k] == LAST:
-                    if EVEN and p < RUN - 1:
-                        positions = positions + (False,)
+                    if KINDS[k] <= PREVIOUS_FLAG:
+                        loads = loads + (tl.load(inputs[k] + per_row + t * time_stride, mask=inside, other=0),)
+                    elif KINDS[k] == ROW:
+                        loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
+                    elif KINDS[k] == CELL:
+                        loads = loads + (tl.load(inputs[k]),)
                     else:
-                        positions = positions + (start + run_step + p == T - 1,)
-                elif KINDS[k] == NO_VALUE:
-                    positions = positions + (0.0,)
-                elif KINDS[k] == NO_FLAG:
-                    positions = positions + (False,)
-                elif KINDS[k] == SCALAR:
-                    positions = positions + (inputs[k],)
-                elif KINDS[k] == CELL or KINDS[k] == ROW:
-                    positions = positions + (loads[k * PARTS].to(DTYPE),)
-                elif TIME_AXIS == 0 and KINDS[k] == EXPECTATION:
-                    positions = positions + (expectations[p],)
-                elif TIME_AXIS == 0:
-                    positions = positions + (numbers(loads[k * PARTS + p], KINDS[k], DTYPE),)
-            if TIME_AXIS == 1:
-                if KINDS[k] <= PREVIOUS_FLAG:
-                    positions = split_runs(numbers(loads[k], KINDS[k], DTYPE), RUN)
-                elif KINDS[k] == EXPECTATION:
-                    positions = split_runs(expectations[0], RUN)
-            if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
-                positions = shifted(positions, edges[k].to(DTYPE), NEXT, RUN)
-            elif KINDS[k] == PREVIOUS_FLAG:
-                positions = shifted(positions, numbers(edges[k], PREVIOUS_FLAG, DTYPE), PREVIOUS_FLAG, RUN)
-            for p in tl.static_range(RUN):
-                if KINDS[k] == FLAG or KINDS[k] == PREVIOUS_FLAG:
-                    slots = slots + (positions[p] != 0,)
+                        loads = loads + (0,)
+                if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
+                    t = start + run_step + RUN
+                    edges = edges + (load_beside(inputs[k], per_row + t * time_stride, exists & (t < T), TIME_AXIS),)
+                elif KINDS[k] == PREVIOUS_FLAG:
+                    t = start + run_step - 1
+                    edges = edges + (
+                        load_beside(inputs[k], per_row + t * time_stride, exists & (t >= 0) & (t < T), TIME_AXIS),
+                    )
                 else:
-                    slots = slots + (positions[p],)
-
-        alphas = ()
-        betas = ()
-        for s in tl.static_range(RUN):  # positions in the direction of the recurrence
-            operands = ()
+                    edges = edges + (0,)
+            expectations = ()
             for k in tl.static_range(SLOTS):
-                operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
-            alpha, beta = COEFFICIENTS(*operands)
-            if not EVEN:  # steps outside the window are the identity (0, 1)
-                t = start + run_step + (RUN - 1 - s if REVERSE else s)
-                alpha = tl.where(t < T, alpha, 0.0)
-                beta = tl.where(t < T, beta, 1.0)
-            alphas = alphas + (alpha.to(DTYPE),)
-            betas = betas + (beta.to(DTYPE),)
-        tree_alpha, tree_beta, tree_least = run_tree(alphas, betas, RUN)
-        run_alpha, run_beta, run_least = tree_alpha[2 * RUN - 2], tree_beta[2 * RUN - 2], tree_least[2 * RUN - 2]
-        if TIME_AXIS == 1:
-            run_alpha, run_beta, run_least = tl.associative_scan(
-                (run_alpha, run_beta, run_least), TIME_AXIS, join_spans
-            )
-        else:
-            one = tl.full(run_beta.shape, 1.0, DTYPE)
-            run_alpha, run_beta, run_least, alpha_behind, beta_behind, least_behind = tl.associative_scan(
-                (run_alpha, run_beta, run_least, tl.zeros(run_beta.shape, DTYPE), one, one), TIME_AXIS, join_spans_twice
-            )
-        if SPLIT:
-            tile_alpha, tile_beta = pair_of_span(run_alpha, run_beta, run_least)
-            tile_alpha = tl.sum(tl.where(is_last_run, tile_alpha, 0.0), TIME_AXIS, keep_dims=True)
-            tile_beta = tl.sum(tl.where(is_last_run, tile_beta, 0.0), TIME_AXIS, keep_dims=True)
-            carry = carry_into_tile(
-                tile_alpha, tile_beta, carry, i, tiles, row, rows, words, SPLIT, LEVELS, TIME_AXIS, DTYPE
-            )
-        run_x = apply_span(run_alpha, run_beta, run_least, carry)
-        if TIME_AXIS == 1:
-            behind = from_run_behind(run_x, carry, TIME_AXIS)
-        else:
-            behind = apply_span(alpha_behind, beta_behind, least_behind, carry)
-        entering = behind_each_step(tree_alpha, tree_beta, tree_least, behind, RUN)
-        results = ()  # result k at scan position s is results[s * len(outputs) + k]
-        for s in tl.static_range(RUN):
-            operands = ()
-            for k in tl.static_range(SLOTS):
-                operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
-            if s == RUN - 1:
-                results = results + OUTPUTS(run_x, entering[s], *operands)
-            else:
-                results = results + OUTPUTS(entering[s + 1], entering[s], *operands)
+                if KINDS[k] == EXPECTATION:
+                    per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
+                    time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
+                    policy_row = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
+                    policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
+                    for p in tl.static_range(PARTS):
+                        t = start + step if TIME_AXIS == 1 else start + run_step + p
+                        inside = exists if EVEN else exists & (t < T)
+                        expectations = expectations + (
+                            expectation(
+                                *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
+                                *(action_strides, inside, actions),
+                                *(ACTIONS, BLOCK_ACTIONS, ACTION_ALIGNMENT, TIME_AXIS, DTYPE),
+                            ),
+                        )
+            # never; but no compiler knows, and none moves work over a loop: so the last load is under way before any is
+            # waited for
+            while start > T:
+                tl.debug_barrier()
 
-        # the last result first: it is made of the first, and Triton 3.6 mixes their layouts up the other way round
-        for k in tl.static_range(len(outputs) - 1, -1, -1):
-            per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
-            time_stride = strides[OUTPUT_GROUPS[k] * STRIDES + ROW_DIMS]
-            positions = ()
-            for p in tl.static_range(RUN):
-                result = results[(RUN - 1 - p if REVERSE else p) * len(outputs) + k]
-                positions = positions + (result.to(outputs[k].dtype.element_ty),)
-            if TIME_AXIS == 1:
-                t = start + step
-                tile = join_runs(positions, RUN)
-                tl.store(outputs[k] + per_row + t * time_stride, tile, mask=exists if EVEN else exists & (t < T))
-            else:
+            slots = ()  # slot k at position p is slots[k * RUN + p]
+            for k in tl.static_range(SLOTS):
+                positions = ()
                 for p in tl.static_range(RUN):
-                    t = start + run_step + p
-                    inside = exists if EVEN else exists & (t < T)
-                    tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=inside)
+                    if KINDS[k] >= ALIAS:
+                        positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
+                    elif KINDS[k] >= SHIFTED:
+                        positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
+                    elif KINDS[k] == LAST:
+                        if EVEN and p < RUN - 1:
+                            positions = positions + (False,)
+                        else:
+                            positions = positions + (start + run_step + p == T - 1,)
+                    elif KINDS[k] == NO_VALUE:
+                        positions = positions + (0.0,)
+                    elif KINDS[k] == NO_FLAG:
+                        positions = positions + (False,)
+                    elif KINDS[k] == SCALAR:
+                        positions = positions + (inputs[k],)
+                    elif KINDS[k] == CELL or KINDS[k] == ROW:
+                        positions = positions + (loads[k * PARTS].to(DTYPE),)
+                    elif TIME_AXIS == 0 and KINDS[k] == EXPECTATION:
+                        positions = positions + (expectations[p],)
+                    elif TIME_AXIS == 0:
+                        positions = positions + (numbers(loads[k * PARTS + p], KINDS[k], DTYPE),)
+                if TIME_AXIS == 1:
+                    if KINDS[k] <= PREVIOUS_FLAG:
+                        positions = split_runs(numbers(loads[k], KINDS[k], DTYPE), RUN)
+                    elif KINDS[k] == EXPECTATION:
+                        positions = split_runs(expectations[0], RUN)
+                if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
+                    positions = shifted(positions, edges[k].to(DTYPE), NEXT, RUN)
+                elif KINDS[k] == PREVIOUS_FLAG:
+                    positions = shifted(positions, numbers(edges[k], PREVIOUS_FLAG, DTYPE), PREVIOUS_FLAG, RUN)
+                for p in tl.static_range(RUN):
+                    if KINDS[k] == FLAG or KINDS[k] == PREVIOUS_FLAG:
+                        slots = slots + (positions[p] != 0,)
+                    else:
+                        slots = slots + (positions[p],)
 
-        carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)
+            alphas = ()
+            betas = ()
+            for s in tl.static_range(RUN):  # positions in the direction of the recurrence
+                operands = ()
+                for k in tl.static_range(SLOTS):
+                    operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
+                alpha, beta = COEFFICIENTS(*operands)
+                if not EVEN:  # steps outside the window are the identity (0, 1)
+                    t = start + run_step + (RUN - 1 - s if REVERSE else s)
+                    alpha = tl.where(t < T, alpha, 0.0)
+                    beta = tl.where(t < T, beta, 1.0)
+                alphas = alphas + (alpha.to(DTYPE),)
+                betas = betas + (beta.to(DTYPE),)
+            tree_alpha, tree_beta, tree_least = run_tree(alphas, betas, RUN)
+            run_alpha, run_beta, run_least = tree_alpha[2 * RUN - 2], tree_beta[2 * RUN - 2], tree_least[2 * RUN - 2]
+            if TIME_AXIS == 1:
+                run_alpha, run_beta, run_least = tl.associative_scan(
+                    (run_alpha, run_beta, run_least), TIME_AXIS, join_spans
+                )
+            else:
+                one = tl.full(run_beta.shape, 1.0, DTYPE)
+                run_alpha, run_beta, run_least, alpha_behind, beta_behind, least_behind = tl.associative_scan(
+                    (run_alpha, run_beta, run_least, tl.zeros(run_beta.shape, DTYPE), one, one),
+                    TIME_AXIS,
+                    join_spans_twice,
+                )
+            if SPLIT and (WALK == 1 or PASS + 1 < PASSES):
+                tile_alpha, tile_beta = pair_of_span(run_alpha, run_beta, run_least)
+                tile_alpha = tl.sum(tl.where(is_last_run, tile_alpha, 0.0), TIME_AXIS, keep_dims=True)
+                tile_beta = tl.sum(tl.where(is_last_run, tile_beta, 0.0), TIME_AXIS, keep_dims=True)
+                if WALK == 1:
+                    carry = carry_into_tile(
+                        *(tile_alpha, tile_beta, carry, program, tiles, row, rows, words),
+                        *(SPLIT, LEVELS, TIME_AXIS, DTYPE),
+                    )
+                else:
+                    folded_alpha, folded_beta = combine(tile_alpha, tile_beta, folded_alpha, folded_beta)
+            if PASS + 1 == PASSES:
+                run_x = apply_span(run_alpha, run_beta, run_least, carry)
+                if TIME_AXIS == 1:
+                    behind = from_run_behind(run_x, carry, TIME_AXIS)
+                else:
+                    behind = apply_span(alpha_behind, beta_behind, least_behind, carry)
+                entering = behind_each_step(tree_alpha, tree_beta, tree_least, behind, RUN)
+                results = ()  # result k at scan position s is results[s * len(outputs) + k]
+                for s in tl.static_range(RUN):
+                    operands = ()
+                    for k in tl.static_range(SLOTS):
+                        operands = operands + (slots[k * RUN + (RUN - 1 - s if REVERSE else s)],)
+                    if s == RUN - 1:
+                        results = results + OUTPUTS(run_x, entering[s], *operands)
+                    else:
+                        results = results + OUTPUTS(entering[s + 1], entering[s], *operands)
+
+                # the last result first: it is made of the first, and Triton 3.6 mixes their layouts up the other way round
+                for k in tl.static_range(len(outputs) - 1, -1, -1):
+                    per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
+                    time_stride = strides[OUTPUT_GROUPS[k] * STRIDES + ROW_DIMS]
+                    positions = ()
+                    for p in tl.static_range(RUN):
+                        result = results[(RUN - 1 - p if REVERSE else p) * len(outputs) + k]
+                        positions = positions + (result.to(outputs[k].dtype.element_ty),)
+                    if TIME_AXIS == 1:
+                        t = start + step
+                        tile = join_runs(positions, RUN)
+                        tl.store(
+                            outputs[k] + per_row + t * time_stride, tile, mask=exists if EVEN else exists & (t < T)
+                        )
+                    else:
+                        for p in tl.static_range(RUN):
+                            t = start + run_step + p
+                            inside = exists if EVEN else exists & (t < T)
+                            tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=inside)
+
+                if WALK != 1:
+                    carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)
+        if PASS + 1 < PASSES:
+            carry = carry_into_tile(
+                *(folded_alpha, folded_beta, carry, program, tl.cdiv(tiles, WALK), row, rows, words),
+                *(SPLIT, LEVELS, TIME_AXIS, DTYPE),
+            )

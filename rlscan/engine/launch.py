@@ -91,9 +91,10 @@ class Launch:
             storage_bytes=window.dtype.itemsize,
         )
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
-        group = self.tile.group if tiles > 1 else 0
-        self.grid = (tiles, blocks, 1) if group else (blocks, 1, 1)
-        levels = [tiles]  # how many pairs there are to meet at
+        programs = -(-tiles // self.tile.walk) if self.tile.group else 1  # that share a row
+        group = self.tile.group if programs > 1 else 0
+        self.grid = (programs, blocks, 1) if group else (blocks, 1, 1)
+        levels = [programs]  # how many pairs there are to meet at
         while group and levels[-1] > group and len(levels) < 3:
             levels.append(-(-levels[-1] // group))
         self.group, self.levels = group, len(levels)
@@ -125,6 +126,7 @@ class Launch:
             any(reach(view) >= 2**31 for view in reached),
             group,
             self.levels,
+            self.tile.walk if group else int(tiles == 1),
             tl.float64 if double else tl.float32,
         )
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0

@@ -22,7 +22,7 @@ SMALL_GROUP = 8  # the same, where a thread has rows to fold
 class Tile:
     """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
 
-    With a `group`, each tile is a program of its own, and so many tiles are folded at a time.
+    With a `group`, time is split over programs of `walk` tiles each, and so many programs are folded at a time.
     """
 
     rows: int
@@ -31,6 +31,7 @@ class Tile:
     actions: int = 1
     run: int = 4
     group: int = 0
+    walk: int = 1
 
 
 def power_of_two_at_least(n: int) -> int:
