@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import gc
 import itertools
 import math
 import multiprocessing
@@ -28,6 +29,7 @@ from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.engine.plan import remembered
+from rlscan.engine.tiles import WARP
 from rlscan.verify.compare import as_tuple
 from rlscan.verify.environment import environment
 
@@ -116,45 +118,53 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
             actions = 4 if estimator == "retrace" else 1
             yield Case(estimator, *shape, layout="TN"), [replace(t, actions=actions) for t in tiles if t.warps <= 8]
-    yield from half_precision()
-    yield from programs_that_walk()
 
 
-def half_precision() -> Iterator[tuple[Case, list[Tile]]]:
-    """[N, T] in bfloat16: many rows, in tiles of one row or of several."""
-    for estimator in SEVEN:
+def several_warps() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T]: a row spread over warps, whose threads read their own runs, beside a row a warp."""
+    shapes = (
+        *((64, 512), (512, 512), (2048, 512), (4096, 512), (128, 1024), (256, 1024), (1024, 1024), (512, 2048)),
+        *((4096, 2048), (64, 4096), (512, 4096), (64, 8192), (64, 256), (512, 256)),
+    )
+    for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):
+        for shape in shapes:
+            steps = {min(shape[1], 2048), 1024 if shape[1] > 1024 else min(shape[1], 512)}
+            cuts = [(s, run, s // run // WARP) for s in steps for run in (4, 8)]
+            tiles = [Tile(1, s, warps, 1, run, vector=4) for s, run, warps in cuts if 2 <= warps <= 16]
+            yield Case(estimator, *shape), tiles
+        for shape in ((512, 128), (4096, 128), (16384, 128)):
+            yield (
+                Case(estimator, *shape),
+                [Tile(1, 128, 1), Tile(8, 128, 8), Tile(2, 128, 1, 1, 8), Tile(4, 128, 1, 1, 16)],
+            )
         for shape in ((16384, 512), (4096, 2048)):
-            if estimator == "retrace":
-                tiles = [t for steps in (128, 64) for t in rows_together(steps, (2, 4, 8), (1, 2), 4)]
-            else:
-                tiles = [t for steps in (512, 256, 128) for t in rows_together(steps, (8, 16), (1, 2))]
-                tiles += rows_together(512, (32,), (1, 2))
-            yield Case(estimator, *shape, dtype="bfloat16"), list(dict.fromkeys(tiles))
+            yield (
+                Case(estimator, *shape, dtype="bfloat16"),
+                [*rows_together(512, (8, 16), (1, 2)), Tile(2, 256, 1, 1, 16)],
+            )
+    for actions, block, tile in ((4, 4, Tile(1, 512, 4, 4, 4)), (18, 2, Tile(1, 256, 4, 2, 2))):
+        for shape, group in (((512, 2048), 0), ((64, 2**16), 32)):
+            yield Case("retrace", *shape, actions=actions), [replace(tile, vector=v, group=group) for v in (0, 4)]
 
 
 def programs_that_walk() -> Iterator[tuple[Case, list[Tile]]]:
-    """[N, T] over few, very long rows: programs that read their tiles twice, about as many as there is room for."""
-    for shape in ((1, 2**22), (64, 2**16), (16, 2**20), (1, 2**24)):
-        for estimator in SEVEN:
-            actions, runs = (4, (4, 8, 16)) if estimator == "retrace" else (1, (8, 16, 32))
-            tiles = []
-            for tile in [*rows_in_time(runs, (1,), (32,), actions), *rows_in_time(runs[:1], (2,), (32,), actions)]:
-                walks = (math.prod(shape) // tile.steps // programs for programs in (1024, 2048, 4096))
-                tiles += [replace(tile, walk=walk) for walk in walks if walk > 1]
-            yield Case(estimator, *shape), tiles
+    """[N, T] over few, very long rows: programs that read their tiles twice, as many as there is room for."""
+    for shape in ((16, 2**20), (1, 2**24)):
+        for estimator, light in (("prefix_sum", 1), ("discounted_returns", 1), ("vtrace", 0)):
+            tiles = [Tile(1, 512, 1, 1, 16, 32, 8), Tile(1, 512, 1, 1, 16, 32, 16)] if light else []
+            yield Case(estimator, *shape), [*tiles, Tile(1, 256, 1, 1, 8, 32, 16), Tile(1, 256, 1, 1, 8, 32, 32)][:3]
 
 
-def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
-    """[T, N] over few rows: programs share them, or each walks over its own."""
-    shapes = ((64, 1024), (1024, 2048), (64, 16384), (16, 2**17))
-    plain, four, many = Tile(32, 64, 4, 1, 16), Tile(32, 32, 2, 4, 16), Tile(32, 32, 8, 2, 4)  # that walk
-    for estimator, actions, runs, walking in (
-        *(("gae", 4, (8,), plain), ("vtrace", 4, (8,), plain), ("prefix_sum", 4, (8, 16), plain)),
-        *(("retrace", 4, (4, 8), four), ("retrace", 18, (4,), many)),
-    ):
-        split = [Tile(8, 32 * run, 8, walking.actions, run, group) for run in runs for group in (8, 32)]
-        for shape in shapes:
-            yield Case(estimator, *shape, actions=actions, layout="TN"), split + [walking] * (shape[1] <= 2048)
+def neighbours() -> Iterator[tuple[Case, list[Tile]]]:
+    """[T, N] over many rows."""
+    for estimator in ("prefix_sum", "gae", "vtrace", "td_lambda", "retrace"):
+        a = 4 if estimator == "retrace" else 1
+        for steps, rows, cuts in (
+            (24, 4096, ((32, 32, 4, 8), (16, 32, 2, 8), (16, 32, 4, 4))),
+            (128, 4096, ((32, 128, 8, 16), (16, 128, 4, 16), (16, 128, 8, 8), (8, 128, 4, 8), (32, 128, 16, 8))),
+            (64, 65536, ((32, 8, 1, 8), (32, 16, 2, 8), (32, 16, 1, 16))),
+        ):
+            yield Case(estimator, rows, steps, layout="TN"), [Tile(r, s, w, a, run) for r, s, w, run in cuts]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
@@ -173,7 +183,7 @@ def compile_one(job: tuple[Case, Tile]) -> str:
     """In a process of its own: fills Triton's cache."""
     case, tile = job
     steps = case.seq_len if tile.group else min(case.seq_len, 65536)  # how many programs share a row is compiled in
-    small = case._replace(num_envs=min(case.num_envs, 16), seq_len=steps)
+    small = case._replace(num_envs=min(case.num_envs, 2), seq_len=steps)
     try:
         call(small, small.inputs(0), tile)
     except Exception as error:
@@ -192,7 +202,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
         try:
             for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
-            row["us"] = min(device_samples([partial(call, case, x, tile) for x in sets], 5, 600.0))
+            row["us"] = min(device_samples([partial(call, case, x, tile) for x in sets], 4, 400.0))
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:300]
         rows.append(row)
@@ -203,12 +213,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper.sweep", description="Time candidate tiles.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=14, help="processes that compile")
-    parser.add_argument("--cases", default=":", help="only these, as in 0:20")
+    parser.add_argument("--cases", default=":", help="only these, as in 0:20 or 1::2")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    first, end = (int(edge) if edge else None for edge in args.cases.split(":"))
-    cases = list(plan())[first:end]
+    edges = (int(edge) if edge else None for edge in args.cases.split(":"))
+    cases = [*several_warps(), *programs_that_walk(), *neighbours()][slice(*edges)]
     jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
     # shapes share kernels: strides and sizes are arguments
     seen: dict[Any, tuple[Case, Tile]] = {}
@@ -223,6 +233,7 @@ def main(argv: list[str] | None = None) -> int:
     with concurrent.futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
         failures = [failure for failure in pool.map(compile_one, seen.values(), chunksize=2) if failure]
     print(f"{len(seen)} kernels compiled in {time.perf_counter() - start:.0f} s", *failures, sep="\n", file=sys.stderr)
+    gc.freeze()  # PyTorch collects garbage before every graph
     shapes = []
     for case, tiles in cases:
         if time.perf_counter() - start > args.seconds:

@@ -62,11 +62,15 @@ TARGETS |= {
 # tiles of 2 steps in one run or two, of 4 steps in two runs or four; every tile a program, folded 2 at a time
 ONE_RUN, TWO_RUNS, FOUR_STEPS = Tile(32, 2, 1, 1, run=2), Tile(16, 2, 1, 2, run=1), Tile(8, 4, 1, 4, run=2)
 FOUR_RUNS = (Shape(Tile(8, 4, 1, 4, run=1)), Shape(Tile(8, 4, 1, 2, run=1), "TN"))
+# a thread reads its own run, in one vector or in two
+VECTORS = (Tile(8, 4, 1, 2, run=2, vector=2), Tile(8, 4, 1, 4, run=4, vector=2))
+WALKED = Tile(8, 1, 1, 1, run=1, group=2, walk=2)  # programs of two tiles, folded two at a time
 SPLIT, SPLIT_PAIRS = Tile(32, 1, 1, 1, run=1, group=2), Tile(16, 2, 1, 2, run=1, group=2)
 SHORT = (
     *(Shape(TWO_RUNS), Shape(ONE_RUN, "TN", "mixed"), Shape(FOUR_STEPS, "TN", flags="uint8")),
     *(Shape(SPLIT, strides="mixed"), Shape(SPLIT_PAIRS, "TN", "gapped", last_first=True)),
     *(Shape(ONE_RUN, strides="transposed", dtype="bfloat16", flags="float32"), Shape(SPLIT, "TN", dtype="float64")),
+    Shape(VECTORS[0], flags="uint8"),
 )
 MANY_ROWS = Tile(128, 2, 1, 2, run=1)
 LONGER = (Shape(MANY_ROWS, strides="mixed"), Shape(FOUR_STEPS), Shape(ONE_RUN, "TN"), Shape(SPLIT, "TN", "transposed"))
@@ -74,6 +78,7 @@ BLOCKS = tuple(
     Shape(Tile(8, steps, 1, run=1, group=2), layout, last_first=last_first)
     for steps, layout, last_first in ((1, "NT", False), (1, "TN", True))
 )
+WALKS = (Shape(WALKED), Shape(WALKED, "TN", last_first=True))
 
 
 def choices(target: Target) -> list[tuple[str, ...]]:
@@ -106,8 +111,12 @@ def trials(target: Target) -> Iterator[tuple[Call, Sequence[Shape]]]:
     one_flag = sum(a.role in (Role.FLAG, Role.BETA) for a in target.spec.arguments) == 1
     usual, *others = choices(target)
     yield Call(3, usual, infinite=clips), SHORT
-    yield Call(14 if light else 6, usual, infinite=clips, every_pattern=False), BLOCKS
-    yield Call(4, usual, infinite=clips, every_pattern=False, actions=4), (*SHORT[:4], *LONGER[1:2], *FOUR_RUNS)
+    yield Call(14 if light else 6, usual, infinite=clips, every_pattern=False), (*BLOCKS, *WALKS)
+    vectors = (Shape(VECTORS[0], strides="mixed"), *map(Shape, VECTORS))
+    yield (
+        Call(4, usual, infinite=clips, every_pattern=False, actions=4),
+        (*SHORT[:4], *LONGER[1:2], *FOUR_RUNS, *vectors),
+    )
     if "next_policy" in (a.name for a in target.spec.arguments):  # so many actions that the sum is a loop
         yield Call(2, usual, infinite=clips, every_pattern=False, actions=17), SHORT[:1]
     for absent in others:
@@ -142,7 +151,8 @@ def shared(target: Target) -> Iterator[tuple[Call, Sequence[Shape]]]:
     usual = choices(target)[0]
     yield Call(6, usual, every_pattern=False), (Shape(one), Shape(one, "TN", last_first=True), Shape(double))
     yield Call(6, usual, every_pattern=False), (Shape(double, dtype="float64"), Shape(double, last_first=True))
-    yield Call(15, usual, every_pattern=False), BLOCKS
+    yield Call(15, usual, every_pattern=False), (*BLOCKS, *WALKS)
+    yield Call(6, usual, every_pattern=False), WALKS
 
 
 def far(target: Target) -> Iterator[tuple[Call, Sequence[Shape]]]:

@@ -128,13 +128,13 @@ class Depths(Rollouts):
         self.values = {name: np.full(shape, Depth(), object) for name, shape in shapes.items()}
 
 
-def kernel_depth(T: int, tile: Tile, layout: str, reverse: bool) -> tuple[int, tuple[int, int, int, int, int]]:
+def kernel_depth(T: int, tile: Tile, layout: str, reverse: bool) -> tuple[int, tuple[int, ...]]:
     """Additions on the longest path of the shipped kernel's source, and what `additions.kernel` wants to know."""
     from .launches import Execution, Shape
 
     execution = Execution(rlscan.linear_scan, {"reverse": reverse}, Depths(reverse, T), Shape(tile, layout))
     execution.run()
-    shape = tuple(execution.launched[name] for name in ("T", "BLOCK_STEPS", "RUN", "SPLIT", "LEVELS"))
+    shape = tuple(execution.launched[name] for name in ("T", "BLOCK_STEPS", "RUN", "SPLIT", "LEVELS", "WALK"))
     return max(x.additions for x in execution.found()[0].flat), shape
 
 
@@ -152,15 +152,17 @@ def portable_depth(T: int, rows: int) -> int:
 
 WINDOWS = (1, 2, 5, 16, 17, 40, 63)
 TILES = (Tile(2, 8, 1, run=4), Tile(2, 8, 1, run=1), Tile(2, 4, 1, run=4), Tile(2, 32, 1, run=2))
+SPREAD = (Tile(2, 8, 1, run=4, vector=2), Tile(2, 8, 1, run=2, vector=2))
 SHARED = (Tile(2, 1, 1, run=1, group=2), Tile(2, 4, 1, run=2, group=4), Tile(2, 2, 1, run=2, group=2))
+WALKED = (Tile(2, 2, 1, run=1, group=2, walk=2), Tile(2, 2, 1, run=2, group=2, walk=4))
 
 
-def without_chain(T: int, steps: int, run: int, group: int, levels: int) -> int:
-    return additions.kernel(min(T, steps), steps, run, 0, 1)
+def without_chain(T: int, steps: int, run: int, *_: int) -> int:
+    return additions.kernel(min(T, steps), steps, run, 0, 1, 1)
 
 
 @statement(
-    scope="the kernel in [N, T] and [T, N], both directions, tiles walked and shared in 1 to 3 levels, T ≤ 63; "
+    scope="the kernel in [N, T] and [T, N], both directions, tiles walked, shared in 1 to 3 levels, and both, T ≤ 63; "
     "the portable scan with 1 and 600 rows, T up to 70,000",
     over="counts of operations",
     twins=(
@@ -177,7 +179,7 @@ def no_execution_adds_more_often_than_its_plan_says(
         depth = portable_depth(T, rows)
         counted = blocks(T, portable.block_length(T, rows))
         yield Case(("portable", T, rows, depth), depth <= counted, True)
-    for number, tile in enumerate((*TILES, *SHARED) if HAS_TRITON else ()):
+    for number, tile in enumerate((*TILES, *SPREAD, *SHARED, *WALKED) if HAS_TRITON else ()):
         for T in WINDOWS:
             depth, shape = kernel_depth(T, tile, ("NT", "TN")[number % 2], bool(T % 2))
             yield Case(("kernel", T, tile, depth), depth <= min(T, kernel(*shape)), True)

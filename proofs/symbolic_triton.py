@@ -100,7 +100,9 @@ class SymbolicTriton:
         return Tensor(np.maximum(*(v.data if isinstance(v, Tensor) else v for v in (x, y))), promoted(x, y))
 
     @staticmethod
-    def minimum(x: Tensor, y: Tensor) -> Tensor:
+    def minimum(x: Tensor, y: Any) -> Tensor:
+        if not isinstance(y, Tensor):  # counts
+            return Tensor(np.minimum(x.data, y), promoted(x, y))
         return Tensor(each(Reals.minimum, x.data, y.data), promoted(x, y))
 
     @staticmethod

@@ -7,9 +7,14 @@ few operations wait for one another. So a slot is a tuple of RUN tensors, one fo
 [rows, runs] where time is contiguous in memory (TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs
 stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
 
-Where rows are few (SPLIT), each tile is a program of its own. It publishes what its tile does to x as a pair, waits for
-the pairs of the tiles behind it, and folds them in an order that does not depend on who was first: same input, same
-bits. Tiles are folded in groups and those again in groups, so that a program has few pairs to wait for.
+In [N, T] a tile is read as it lies in memory, and threads of a warp exchange what they read until each has its run.
+Where a row is spread over several warps that costs too much: there each thread reads its own run, VECTOR steps at a
+time. In [T, N] it reads its own run step by step.
+
+Where rows are few (SPLIT), time is split over programs. A program publishes what its tile does to x as a pair, waits
+for the pairs of the programs behind it, and folds them in an order that does not depend on who was first: same input,
+same bits. Pairs are folded in groups and those again in groups, so that a program has few to wait for. Where time is
+very long a program has several tiles (WALK): it folds them, publishes, waits once, and then walks over them.
 """
 
 from ..affine import apply, apply_span, combine, join_spans, pair_of_span, step_span, weighted
@@ -162,6 +167,35 @@ def join_runs(positions, RUN: tl.constexpr):
 
 
 @triton.jit
+def beside(x, VECTOR: tl.constexpr):
+    """What holds for the first step of a part holds for all that a thread reads with it."""
+    return tl.expand_dims(x, 2) if VECTOR else x
+
+
+@triton.jit
+def offsets_of_part(per_row, first, time_stride, VECTOR: tl.constexpr):
+    """Where the steps of a part lie that begin with `first`."""
+    if VECTOR:
+        t = tl.expand_dims(first, 2) + tl.arange(0, VECTOR)[None, None, :]
+        return tl.multiple_of(tl.expand_dims(per_row, 2) + t * time_stride, [1, 1, VECTOR])
+    else:
+        return per_row + first * time_stride
+
+
+@triton.jit
+def split_part(x, PART: tl.constexpr, VECTOR: tl.constexpr):
+    """What was read together, as PART positions of every run."""
+    return split_runs(tl.reshape(x, [x.shape[0], x.shape[1] * PART]) if VECTOR else x, PART)
+
+
+@triton.jit
+def join_part(positions, PART: tl.constexpr, VECTOR: tl.constexpr):
+    """The inverse."""
+    joined = join_runs(positions, PART)
+    return tl.reshape(joined, [joined.shape[0], joined.shape[1] // PART, PART]) if VECTOR else joined
+
+
+@triton.jit
 def from_run_behind(x, edge, TIME_AXIS: tl.constexpr):
     """[N, T]: per run the entry of the run behind it, which is one earlier in the scan; `edge` for the first."""
     run = tl.expand_dims(tl.arange(0, x.shape[TIME_AXIS]), 1 - TIME_AXIS)
@@ -242,7 +276,8 @@ def carry_into_tile(
     TIME_AXIS: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
-    """x behind tile i, whose pair is (alpha, beta), from x behind tile 0 and what the tiles between do to it.
+    """x behind tile i, whose pair is (alpha, beta), from x behind tile 0 and what the tiles between do to it. The tiles
+    of a program count as one here.
 
     `words` holds the pairs of all tiles, row by row; with 2 LEVELS then those of all groups of GROUP tiles; with 3 then
     those of all GROUPs of groups, "blocks". A program folds the blocks before its own, in its block the groups before
@@ -400,14 +435,18 @@ def affine_scan_kernel(
     ACTION_ALIGNMENT: tl.constexpr,
     EVEN: tl.constexpr,  # BLOCK_STEPS divides T
     WIDE: tl.constexpr,  # some offset passes 2^31
-    SPLIT: tl.constexpr,  # tiles in a group, where each tile is a program; 0 where a program walks over all tiles
+    SPLIT: tl.constexpr,  # programs in a group, where they share rows; 0 where a program walks over all tiles
     LEVELS: tl.constexpr,  # of groups
-    WALK: tl.constexpr,  # tiles of a program, where it is known; 0: all
+    WALK: tl.constexpr,  # tiles of a program, 0 where it walks over several that are all
+    VECTOR: tl.constexpr,  # steps of its run that a thread reads at a time; divides RUN, T and strides of rows; or 0
     DTYPE: tl.constexpr,
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1
     STRIDES: tl.constexpr = ROW_DIMS + 1
-    PARTS: tl.constexpr = 1 if TIME_AXIS == 1 else RUN
+    PASSES: tl.constexpr = 2 if SPLIT and WALK > 1 else 1
+    TOGETHER: tl.constexpr = TIME_AXIS == 1 and VECTOR == 0
+    PARTS: tl.constexpr = 1 if TOGETHER else RUN // VECTOR if VECTOR else RUN  # in which a tile is read and written
+    PART: tl.constexpr = RUN // PARTS  # positions of a run in each
     RUNS: tl.constexpr = BLOCK_STEPS // RUN
     first_row = tl.program_id(1 if SPLIT else 0) * BLOCK_ROWS
     run = tl.arange(0, RUNS)
@@ -421,7 +460,7 @@ def affine_scan_kernel(
         step = step.to(tl.int64)
     row = tl.expand_dims(first_row + tl.arange(0, BLOCK_ROWS), TIME_AXIS)
     run_step = tl.expand_dims(run * RUN, 1 - TIME_AXIS)
-    step = tl.expand_dims(step, 1 - TIME_AXIS)
+    step = tl.expand_dims(step, 1 - TIME_AXIS) if TOGETHER else run_step
     is_last_run = tl.expand_dims(tl.arange(0, RUNS) == RUNS - 1, 1 - TIME_AXIS)
     exists = row < rows
     nowhere = row * 0  # makes a tensor of a step: T = 1 is a constant, and an interpreter's mask may not be a scalar
@@ -439,32 +478,31 @@ def affine_scan_kernel(
         carry = tl.zeros(row.shape, DTYPE)
 
     tiles = tl.cdiv(T, BLOCK_STEPS)
-    PASSES: tl.constexpr = 2 if SPLIT and WALK > 1 else 1
-    program = tl.program_id(0)
     first_tile, end_tile = 0, tiles
+    program = tl.program_id(0)
     if SPLIT:  # programs start in the order of their numbers, so those behind a running one have started
         first_tile = program * WALK
         end_tile = first_tile + 1 if WALK == 1 else tl.minimum(first_tile + WALK, tiles)
-    elif WALK == 1:
+    elif WALK == 1 and TIME_AXIS == 1:  # no loop; in [T, N] work would move in front of the last loads
         end_tile = 1
     folded_alpha = tl.zeros(row.shape, DTYPE)
     folded_beta = tl.full(row.shape, 1.0, DTYPE)
     for PASS in tl.static_range(PASSES):
-        # of two passes the first folds the program's tiles, against the recurrence: what it reads last, the second
-        # reads first
+        # of two passes the first folds the program's tiles, from its end: what it reads last, the second reads first
         for turn in range(first_tile, end_tile):
             i = first_tile + end_tile - 1 - turn if PASS + 1 < PASSES else turn
             start = ((tiles - 1 - i) if REVERSE else i) * BLOCK_STEPS
-            loads = ()  # per slot what lies in memory: a tile in [N, T], RUN blocks in [T, N]
+            loads = ()  # per slot what lies in memory, in parts
             edges = ()  # per slot what lies beside each run: to read it costs less than to exchange it between threads
             for k in tl.static_range(SLOTS):
                 per_row = row_offset(row, row_sizes, strides, GROUPS[k], ROW_DIMS)
                 time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
                 for p in tl.static_range(PARTS):
-                    t = start + step if TIME_AXIS == 1 else start + run_step + p
+                    t = start + step + p * PART
                     inside = exists if EVEN else exists & (t < T)
                     if KINDS[k] <= PREVIOUS_FLAG:
-                        loads = loads + (tl.load(inputs[k] + per_row + t * time_stride, mask=inside, other=0),)
+                        part = inputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR)
+                        loads = loads + (tl.load(part, mask=beside(inside, VECTOR), other=0),)
                     elif KINDS[k] == ROW:
                         loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
                     elif KINDS[k] == CELL:
@@ -488,8 +526,8 @@ def affine_scan_kernel(
                     time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
                     policy_row = row_offset(row, row_sizes, strides, POLICY_GROUP, ROW_DIMS)
                     policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
-                    for p in tl.static_range(PARTS):
-                        t = start + step if TIME_AXIS == 1 else start + run_step + p
+                    for p in tl.static_range(1 if TOGETHER else RUN):
+                        t = start + step if TOGETHER else start + run_step + p
                         inside = exists if EVEN else exists & (t < T)
                         expectations = expectations + (
                             expectation(
@@ -506,33 +544,30 @@ def affine_scan_kernel(
             slots = ()  # slot k at position p is slots[k * RUN + p]
             for k in tl.static_range(SLOTS):
                 positions = ()
-                for p in tl.static_range(RUN):
-                    if KINDS[k] >= ALIAS:
-                        positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
-                    elif KINDS[k] >= SHIFTED:
-                        positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
-                    elif KINDS[k] == LAST:
-                        if EVEN and p < RUN - 1:
+                if KINDS[k] <= PREVIOUS_FLAG:
+                    for p in tl.static_range(PARTS):
+                        positions = positions + split_part(numbers(loads[k * PARTS + p], KINDS[k], DTYPE), PART, VECTOR)
+                elif KINDS[k] == EXPECTATION:
+                    positions = split_runs(expectations[0], RUN) if TOGETHER else expectations
+                else:
+                    for p in tl.static_range(RUN):
+                        if KINDS[k] >= ALIAS:
+                            positions = positions + (slots[(KINDS[k] - ALIAS) * RUN + p],)
+                        elif KINDS[k] >= SHIFTED:
+                            positions = positions + (slots[(KINDS[k] - SHIFTED) * RUN + p],)
+                        elif KINDS[k] == LAST:
+                            if EVEN and p < RUN - 1:
+                                positions = positions + (False,)
+                            else:
+                                positions = positions + (start + run_step + p == T - 1,)
+                        elif KINDS[k] == NO_VALUE:
+                            positions = positions + (0.0,)
+                        elif KINDS[k] == NO_FLAG:
                             positions = positions + (False,)
+                        elif KINDS[k] == SCALAR:
+                            positions = positions + (inputs[k],)
                         else:
-                            positions = positions + (start + run_step + p == T - 1,)
-                    elif KINDS[k] == NO_VALUE:
-                        positions = positions + (0.0,)
-                    elif KINDS[k] == NO_FLAG:
-                        positions = positions + (False,)
-                    elif KINDS[k] == SCALAR:
-                        positions = positions + (inputs[k],)
-                    elif KINDS[k] == CELL or KINDS[k] == ROW:
-                        positions = positions + (loads[k * PARTS].to(DTYPE),)
-                    elif TIME_AXIS == 0 and KINDS[k] == EXPECTATION:
-                        positions = positions + (expectations[p],)
-                    elif TIME_AXIS == 0:
-                        positions = positions + (numbers(loads[k * PARTS + p], KINDS[k], DTYPE),)
-                if TIME_AXIS == 1:
-                    if KINDS[k] <= PREVIOUS_FLAG:
-                        positions = split_runs(numbers(loads[k], KINDS[k], DTYPE), RUN)
-                    elif KINDS[k] == EXPECTATION:
-                        positions = split_runs(expectations[0], RUN)
+                            positions = positions + (loads[k * PARTS].to(DTYPE),)
                 if KINDS[k] == NEXT or (KINDS[k] >= SHIFTED and KINDS[k] < ALIAS):
                     positions = shifted(positions, edges[k].to(DTYPE), NEXT, RUN)
                 elif KINDS[k] == PREVIOUS_FLAG:
@@ -558,7 +593,7 @@ def affine_scan_kernel(
                 betas = betas + (beta.to(DTYPE),)
             tree_alpha, tree_beta, tree_least = run_tree(alphas, betas, RUN)
             run_alpha, run_beta, run_least = tree_alpha[2 * RUN - 2], tree_beta[2 * RUN - 2], tree_least[2 * RUN - 2]
-            if TIME_AXIS == 1:
+            if TOGETHER:
                 run_alpha, run_beta, run_least = tl.associative_scan(
                     (run_alpha, run_beta, run_least), TIME_AXIS, join_spans
                 )
@@ -582,7 +617,7 @@ def affine_scan_kernel(
                     folded_alpha, folded_beta = combine(tile_alpha, tile_beta, folded_alpha, folded_beta)
             if PASS + 1 == PASSES:
                 run_x = apply_span(run_alpha, run_beta, run_least, carry)
-                if TIME_AXIS == 1:
+                if TOGETHER:
                     behind = from_run_behind(run_x, carry, TIME_AXIS)
                 else:
                     behind = apply_span(alpha_behind, beta_behind, least_behind, carry)
@@ -597,25 +632,20 @@ def affine_scan_kernel(
                     else:
                         results = results + OUTPUTS(entering[s + 1], entering[s], *operands)
 
-                # the last result first: it is made of the first, and Triton 3.6 mixes their layouts up the other way round
+                # the last result first: it is made of the first, and Triton 3.6 mixes their layouts up the other way
+                # round
                 for k in tl.static_range(len(outputs) - 1, -1, -1):
                     per_row = row_offset(row, row_sizes, strides, OUTPUT_GROUPS[k], ROW_DIMS)
                     time_stride = strides[OUTPUT_GROUPS[k] * STRIDES + ROW_DIMS]
-                    positions = ()
-                    for p in tl.static_range(RUN):
-                        result = results[(RUN - 1 - p if REVERSE else p) * len(outputs) + k]
-                        positions = positions + (result.to(outputs[k].dtype.element_ty),)
-                    if TIME_AXIS == 1:
-                        t = start + step
-                        tile = join_runs(positions, RUN)
-                        tl.store(
-                            outputs[k] + per_row + t * time_stride, tile, mask=exists if EVEN else exists & (t < T)
-                        )
-                    else:
-                        for p in tl.static_range(RUN):
-                            t = start + run_step + p
-                            inside = exists if EVEN else exists & (t < T)
-                            tl.store(outputs[k] + per_row + t * time_stride, positions[p], mask=inside)
+                    for p in tl.static_range(PARTS):
+                        positions = ()
+                        for q in tl.static_range(p * PART, (p + 1) * PART):
+                            result = results[(RUN - 1 - q if REVERSE else q) * len(outputs) + k]
+                            positions = positions + (result.to(outputs[k].dtype.element_ty),)
+                        t = start + step + p * PART
+                        inside = exists if EVEN else exists & (t < T)
+                        part = outputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR)
+                        tl.store(part, join_part(positions, PART, VECTOR), mask=beside(inside, VECTOR))
 
                 if WALK != 1:
                     carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)

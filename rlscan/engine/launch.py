@@ -90,6 +90,12 @@ class Launch:
             compute_bytes=window.compute_dtype.itemsize,
             storage_bytes=window.dtype.itemsize,
         )
+        run = min(self.tile.run, self.tile.steps)
+        vector = 0
+        if self.tile.vector and time_is_contiguous:
+            stepwise = [*(views[k] for k in views if self.kinds[k] <= Kind.PREVIOUS_FLAG), *outputs]
+            apart = (n for x in stepwise for size, n in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
+            vector = math.gcd(min(self.tile.vector, run), window.steps, *apart)
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         programs = -(-tiles // self.tile.walk) if self.tile.group else 1  # that share a row
         group = self.tile.group if programs > 1 else 0
@@ -118,7 +124,7 @@ class Launch:
             int(time_is_contiguous),
             self.tile.rows,
             self.tile.steps,
-            min(self.tile.run, self.tile.steps),
+            run,
             actions if actions <= UNROLLED * block_actions else 0,
             block_actions,
             math.gcd(alignment, block_actions),  # of the first action of every block
@@ -127,6 +133,7 @@ class Launch:
             group,
             self.levels,
             self.tile.walk if group else int(tiles == 1),
+            vector,
             tl.float64 if double else tl.float32,
         )
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0

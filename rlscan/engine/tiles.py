@@ -11,7 +11,10 @@ WARP = 32
 FEW_ROWS = 2048  # so few that each needs long steps through time, or several programs where time is not contiguous
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
 FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
+SPREAD = (256, 4096)  # few rows: steps beyond which, and up to which, a row is spread over warps
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
+VERY_LONG = 2**24  # steps in all rows from which programs that share a row have several tiles
+PROGRAMS = 4096  # that an H200 has room for, of one warp
 UNROLLED = 16  # blocks of actions; where there are more, they are read one by one
 ACTIONS_HELD = 72  # [T, N]: 32-bit registers of a thread that its actions may take, of each of two tensors
 GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
@@ -22,7 +25,8 @@ SMALL_GROUP = 8  # the same, where a thread has rows to fold
 class Tile:
     """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
 
-    With a `group`, time is split over programs of `walk` tiles each, and so many programs are folded at a time.
+    With a `group`, time is split over programs of `walk` tiles each, and so many programs are folded at a time. With a
+    `vector`, in [N, T], each thread reads its own steps, so many at a time; else a tile is read as it lies in memory.
     """
 
     rows: int
@@ -32,6 +36,7 @@ class Tile:
     run: int = 4
     group: int = 0
     walk: int = 1
+    vector: int = 0
 
 
 def power_of_two_at_least(n: int) -> int:
@@ -61,6 +66,7 @@ def choose_tile(
     """
     window = power_of_two_at_least(T)
     few, long, wide = rows <= FEW_ROWS, rows * T >= LONG, compute_bytes == 8
+    very_long = rows * T >= VERY_LONG and storage_bytes == 4 and not wide
     light, heavy = loads <= 2, weight > 10
     block = math.gcd(actions, 4) if actions else 1  # what a thread reads as one vector
     if not time_is_contiguous:
@@ -69,6 +75,8 @@ def choose_tile(
         return time_major(rows, window, light, heavy, wide, actions, block)
     if actions:
         tile = over_actions(window, few, wide, actions, block)
+    elif few and SPREAD[0] < T <= SPREAD[1]:
+        return spread(rows, window, wide, storage_bytes)
     else:
         if few:
             most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
@@ -79,7 +87,19 @@ def choose_tile(
         tile = row_major(window, min(run, window), warps)
     programs = -(-rows // tile.rows)
     programs_are_few = programs <= FEW_PROGRAMS if actions else programs * tile.warps <= FEW_WARPS
-    return replace(tile, group=GROUP) if programs_are_few and 4 * tile.steps <= T else tile
+    if not programs_are_few or 4 * tile.steps > T:
+        return tile
+    if very_long and not actions and (light or heavy):
+        run, most = (16, PROGRAMS) if light else (8, PROGRAMS // 2)
+        return Tile(1, WARP * run, 1, 1, run, GROUP, power_of_two_at_most(rows * T // (WARP * run * most)))
+    return replace(tile, group=GROUP)
+
+
+def spread(rows: int, window: int, wide: bool, storage_bytes: int) -> Tile:
+    """[N, T] over few rows: a row spread over warps, whose threads have few steps each and read them themselves."""
+    run = 4 if wide or (window <= 1024 and rows * window <= 2**18) else 8
+    steps = min(window, 8 * WARP * run)
+    return Tile(1, steps, steps // (WARP * run), 1, run, vector=min(run, 16 // storage_bytes))
 
 
 def row_major(window: int, run: int, warps: int, actions: int = 1) -> Tile:

@@ -19,7 +19,7 @@ def additions(plan: Plan) -> int:
     if plan.launch is None:
         return min(T, portable(T, block_length(T, rows)))
     tile: Tile = plan.launch.tile
-    return min(T, kernel(T, tile.steps, min(tile.run, tile.steps), plan.launch.group, plan.launch.levels))
+    return min(T, kernel(T, tile.steps, min(tile.run, tile.steps), plan.launch.group, plan.launch.levels, tile.walk))
 
 
 def portable(T: int, length: int) -> int:
@@ -28,16 +28,16 @@ def portable(T: int, length: int) -> int:
     return T if blocks == 1 else length - 1 + blocks - 1 + 1 + 1
 
 
-def kernel(T: int, steps: int, run: int, group: int, levels: int) -> int:
+def kernel(T: int, steps: int, run: int, group: int, levels: int, walk: int) -> int:
     """Up the tree of a run, scanning the runs in any bracketing, reaching the tile, applying, and down the tree."""
     tiles, runs, height = -(-T // steps), steps // run, run.bit_length() - 1
-    reaching = tiles - 1 if not group else published(tiles, group, levels)
+    reaching = tiles - 1 if not group else (walk - 1) + published(-(-tiles // walk), group, levels) + (walk - 1)
     return height + (runs - 1) + reaching + 1 + height
 
 
-def published(tiles: int, group: int, levels: int) -> int:
+def published(programs: int, group: int, levels: int) -> int:
     """Groups and blocks fold up to `group` pairs in any bracketing; then as many of every level are folded at once,
-    after blocks beforehand, and applied."""
-    blocks = -(-tiles // group**2)
+    after blocks beforehand, and applied. A program's own tiles are a chain before that, and one after it."""
+    blocks = -(-programs // group**2)
     beforehand = -(-max(blocks - group, 0) // group) if levels > 2 else 0
     return (levels - 1) * (group - 1) + (levels * group - 1) + beforehand + 1
