@@ -10,7 +10,6 @@ import argparse
 import concurrent.futures
 import gc
 import itertools
-import math
 import multiprocessing
 import sys
 import time
@@ -24,12 +23,12 @@ import torch
 
 import rlscan
 from paper.bench import bytes_moved
-from paper.jobs import SEVEN, Job
+from paper.jobs import Job
 from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.engine.plan import remembered
-from rlscan.engine.tiles import WARP
+from rlscan.engine.tiles import GROUP, WARP
 from rlscan.verify.compare import as_tuple
 from rlscan.verify.environment import environment
 
@@ -99,6 +98,8 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
         for truncated in (False, True) if estimator != "prefix_sum" else (False,):
             for shape in ((16384, 512), (4096, 2048)):
                 yield Case(estimator, *shape, truncated), rows_together(512, (4, 8, 16), (1, 2))
+        for shape in ((16384, 512), (4096, 2048)):
+            yield Case(estimator, *shape, dtype="bfloat16"), rows_together(512, (8, 16, 32), (1, 2))
         for shape in ((1, 131072), (16, 2**20), (1, 2**24)):
             yield Case(estimator, *shape), rows_in_time((8, 16, 32), (1,), (32,))
     few_rows = (*((512, T) for T in (128, 512, 2048, 4096)), (128, 8192), (64, 16384), (64, 65536), (1, 2**22))
@@ -118,53 +119,43 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
             tiles = time_major((16, 32), tuple(s for s in (8, 16, 32, 64, 128) if s < 2 * shape[1]), (8, 16))
             actions = 4 if estimator == "retrace" else 1
             yield Case(estimator, *shape, layout="TN"), [replace(t, actions=actions) for t in tiles if t.warps <= 8]
+    yield from rows_over_warps()
+    yield from programs_of_several_tiles()
 
 
-def several_warps() -> Iterator[tuple[Case, list[Tile]]]:
-    """[N, T]: a row spread over warps, whose threads read their own runs, beside a row a warp."""
-    shapes = (
-        *((64, 512), (512, 512), (2048, 512), (4096, 512), (128, 1024), (256, 1024), (1024, 1024), (512, 2048)),
-        *((4096, 2048), (64, 4096), (512, 4096), (64, 8192), (64, 256), (512, 256)),
-    )
-    for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):
+def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
+    """[T, N] over few rows: programs share them, or each walks over its own."""
+    shapes = ((64, 1024), (1024, 2048), (64, 16384), (16, 2**17))
+    plain, four, many = Tile(32, 64, 4, 1, 16), Tile(32, 32, 2, 4, 16), Tile(32, 32, 8, 2, 4)  # that walk
+    for estimator, actions, runs, walking in (
+        *(("gae", 4, (8,), plain), ("vtrace", 4, (8,), plain), ("prefix_sum", 4, (8, 16), plain)),
+        *(("retrace", 4, (4, 8), four), ("retrace", 18, (4,), many)),
+    ):
+        split = [Tile(8, 32 * run, 8, walking.actions, run, group) for run in runs for group in (8, 32)]
         for shape in shapes:
-            steps = {min(shape[1], 2048), 1024 if shape[1] > 1024 else min(shape[1], 512)}
-            cuts = [(s, run, s // run // WARP) for s in steps for run in (4, 8)]
-            tiles = [Tile(1, s, warps, 1, run, vector=4) for s, run, warps in cuts if 2 <= warps <= 16]
-            yield Case(estimator, *shape), tiles
-        for shape in ((512, 128), (4096, 128), (16384, 128)):
-            yield (
-                Case(estimator, *shape),
-                [Tile(1, 128, 1), Tile(8, 128, 8), Tile(2, 128, 1, 1, 8), Tile(4, 128, 1, 1, 16)],
-            )
-        for shape in ((16384, 512), (4096, 2048)):
-            yield (
-                Case(estimator, *shape, dtype="bfloat16"),
-                [*rows_together(512, (8, 16), (1, 2)), Tile(2, 256, 1, 1, 16)],
-            )
-    for actions, block, tile in ((4, 4, Tile(1, 512, 4, 4, 4)), (18, 2, Tile(1, 256, 4, 2, 2))):
-        for shape, group in (((512, 2048), 0), ((64, 2**16), 32)):
-            yield Case("retrace", *shape, actions=actions), [replace(tile, vector=v, group=group) for v in (0, 4)]
+            yield Case(estimator, *shape, actions=actions, layout="TN"), split + [walking] * (shape[1] <= 2048)
 
 
-def programs_that_walk() -> Iterator[tuple[Case, list[Tile]]]:
+def rows_over_warps() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T] over few rows: a row spread over warps, whose threads read their own runs, beside a warp a row."""
+    for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):
+        for shape in (
+            *((64, 512), (512, 512), (2048, 512), (128, 1024), (256, 1024), (1024, 1024), (512, 2048)),
+            *((64, 4096), (512, 4096), (64, 8192), (512, 256), (64, 1000)),
+        ):
+            window = min(1 << (shape[1] - 1).bit_length(), 2048)
+            cuts = [(steps, run, steps // run // WARP) for steps in (window, window // 2) for run in (4, 8, 16)]
+            spread = [Tile(1, steps, warps, 1, run, vector=4) for steps, run, warps in cuts if 1 < warps <= 8]
+            yield Case(estimator, *shape), [*spread, *rows_in_time((8, 16, 32), (1,), (0,))]
+
+
+def programs_of_several_tiles() -> Iterator[tuple[Case, list[Tile]]]:
     """[N, T] over few, very long rows: programs that read their tiles twice, as many as there is room for."""
     for shape in ((16, 2**20), (1, 2**24)):
-        for estimator, light in (("prefix_sum", 1), ("discounted_returns", 1), ("vtrace", 0)):
-            tiles = [Tile(1, 512, 1, 1, 16, 32, 8), Tile(1, 512, 1, 1, 16, 32, 16)] if light else []
-            yield Case(estimator, *shape), [*tiles, Tile(1, 256, 1, 1, 8, 32, 16), Tile(1, 256, 1, 1, 8, 32, 32)][:3]
-
-
-def neighbours() -> Iterator[tuple[Case, list[Tile]]]:
-    """[T, N] over many rows."""
-    for estimator in ("prefix_sum", "gae", "vtrace", "td_lambda", "retrace"):
-        a = 4 if estimator == "retrace" else 1
-        for steps, rows, cuts in (
-            (24, 4096, ((32, 32, 4, 8), (16, 32, 2, 8), (16, 32, 4, 4))),
-            (128, 4096, ((32, 128, 8, 16), (16, 128, 4, 16), (16, 128, 8, 8), (8, 128, 4, 8), (32, 128, 16, 8))),
-            (64, 65536, ((32, 8, 1, 8), (32, 16, 2, 8), (32, 16, 1, 16))),
-        ):
-            yield Case(estimator, rows, steps, layout="TN"), [Tile(r, s, w, a, run) for r, s, w, run in cuts]
+        for estimator in ("prefix_sum", "discounted_returns", "vtrace", "gae"):
+            cuts = ((8, 16), (8, 32), (16, 8), (16, 16))
+            walking = [Tile(1, WARP * run, 1, 1, run, GROUP, walk) for run, walk in cuts]
+            yield Case(estimator, *shape), [*walking, *rows_in_time((16, 32), (1,), (GROUP,))]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
@@ -202,7 +193,7 @@ def measure(case: Case, tiles: list[Tile]) -> dict[str, Any]:
         try:
             for a, b in zip(as_tuple(call(case, sets[0], tile)), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
-            row["us"] = min(device_samples([partial(call, case, x, tile) for x in sets], 4, 400.0))
+            row["us"] = min(device_samples([partial(call, case, x, tile) for x in sets], 5, 600.0))
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:300]
         rows.append(row)
@@ -217,19 +208,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop measuring after so many")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    edges = (int(edge) if edge else None for edge in args.cases.split(":"))
-    cases = [*several_warps(), *programs_that_walk(), *neighbours()][slice(*edges)]
+    cases = list(plan())[slice(*(int(edge) if edge else None for edge in args.cases.split(":")))]
     jobs = list(dict.fromkeys((case, tile) for case, tiles in cases for tile in tiles))
     # shapes share kernels: strides and sizes are arguments
     seen: dict[Any, tuple[Case, Tile]] = {}
     for case, tile in jobs:
-        seen.setdefault(
-            (
-                *(case._replace(num_envs=min(case.num_envs, 2), seq_len=tile.group and case.seq_len), tile),
-                case.seq_len % tile.steps,
-            ),
-            (case, tile),
-        )
+        length = case.seq_len if tile.group else (case.seq_len % tile.steps, case.seq_len <= tile.steps)
+        seen.setdefault((case._replace(num_envs=min(case.num_envs, 2), seq_len=0), length, tile), (case, tile))
     with concurrent.futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
         failures = [failure for failure in pool.map(compile_one, seen.values(), chunksize=2) if failure]
     print(f"{len(seen)} kernels compiled in {time.perf_counter() - start:.0f} s", *failures, sep="\n", file=sys.stderr)
@@ -251,7 +236,8 @@ def main(argv: list[str] | None = None) -> int:
         )
     what = (
         "device time of one call, µs, by CUDA-graph replay over inputs that rotate; "
-        "tiles are (rows, steps, warps, actions, run, group, walk), `chosen` the one that the engine takes by itself"
+        "tiles are (rows, steps, warps, actions, run, group, walk, vector), "
+        "`chosen` the one that the engine takes by itself"
     )
     head = {"what": what, **environment("cuda"), "seed": 0}
     write({**head, "shapes": shapes}, args.out, "shapes")

@@ -234,9 +234,16 @@ WINDOW = {  # t is compared with the window's ends, and tiles are counted: nothi
         "start > T",
         "(T - 1 + nowhere) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]",
     },
-    "tiles": {"tiles", "tiles - 1 - i"},  # bare: the end of the walk, and the split
+    "tiles": {"tiles", "tiles - 1 - i", "tl.cdiv(tiles, WALK)"},  # bare: the end of the walk, and the split
     "start": {
-        *("start + step", "start + run_step + p", "start + run_step + RUN", "start + run_step - 1", "start > T"),
+        *(
+            "start + step",
+            "start + step + p * PART",
+            "start + run_step + p",
+            "start + run_step + RUN",
+            "start + run_step - 1",
+            "start > T",
+        ),
         *("start + run_step + p == T - 1", "start + run_step + (RUN - 1 - s if REVERSE else s)"),
     },
 }

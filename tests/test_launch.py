@@ -30,6 +30,8 @@ from rlscan.verify.strategies import ESTIMATORS, Setup, fill
 
 # three levels of groups and more blocks than one group; two levels; one
 DEEP, MIDDLE, FLAT = Tile(16, 2, 1, run=1, group=2), Tile(32, 4, 1, 2, run=4, group=4), Tile(16, 4, 1, run=2, group=16)
+# programs of two tiles, on two levels, and of four
+PAIRS, FOURS = Tile(16, 2, 1, run=1, group=2, walk=2), Tile(16, 4, 1, 2, run=2, group=4, walk=4, vector=2)
 
 
 # Plans
@@ -125,7 +127,8 @@ def test_split_time_is_the_definition(estimator: str, layout: str, path: tuple[s
     if name == "portable":
         pytest.skip("the portable path has no programs")
     rng = np.random.default_rng(0)
-    for steps, tile, exact in ((31, DEEP, True), (31, DEEP, False), (22, MIDDLE, True), (9, FLAT, True)):
+    deep = ((31, DEEP, True), (31, DEEP, False), (31, PAIRS, True), (31, PAIRS, False))
+    for steps, tile, exact in (*deep, (22, MIDDLE, True), (9, FLAT, True), (34, FOURS, True), (33, FOURS, False)):
         pattern = np.where(rng.random((2, steps)) < 0.08, rng.integers(1, 4, (2, steps)), 0).astype(np.int8)
         setup = Setup(estimator, layout=layout, tile=tile, actions=2 if estimator == "retrace" else 0)
         compare(fill(setup, pattern, rng, exact=exact), exact=exact, device=device, path=name)
@@ -139,8 +142,9 @@ def test_split_time_in_float64_and_with_nan(path: tuple[str, str]) -> None:
     for estimator in ESTIMATORS:
         for dtype, hazard in (("float64", True), ("float32", True)):
             pattern = np.where(rng.random((2, 19)) < 0.1, 1, 0).astype(np.int8)
-            example = fill(Setup(estimator, dtype=dtype, tile=DEEP), pattern, rng, exact=True, hazard=hazard)
-            compare(example, exact=True, device=device, path=name)
+            for tile in (DEEP, PAIRS):
+                example = fill(Setup(estimator, dtype=dtype, tile=tile), pattern, rng, exact=True, hazard=hazard)
+                compare(example, exact=True, device=device, path=name)
 
 
 def test_bits_that_mean_nothing_is_there_yet(path: tuple[str, str]) -> None:
@@ -548,7 +552,7 @@ def test_nothing_outside_is_touched(path: tuple[str, str], estimator: str, time_
     flipped = {key: x.transpose(0, 1).contiguous() if torch.is_tensor(x) and x.ndim > 1 and time_dim == 0 else x
                for key, x in valid(estimator).items()}  # fmt: skip
     given = {key: guarded(x, end) if torch.is_tensor(x) else x for key, x in flipped.items()}
-    for tile in (Tile(16, 2, 1, run=1), Tile(16, 8, 1, run=2)):
+    for tile in (Tile(16, 2, 1, run=1), Tile(16, 8, 1, run=2), Tile(16, 4, 1, run=2, vector=2)):
         with forced(name, tile):
             want = as_tuple(getattr(rlscan, estimator)(**flipped, time_dim=time_dim))
             out = tuple(guarded(torch.empty_like(x), end) for x in want)
@@ -568,7 +572,7 @@ def test_offsets_beyond_31_bits(path: tuple[str, str], time_dim: int, width: int
     ends = far.as_strided((3, width), (2**30, 1))
     ends.copy_(torch.tensor([[0, 1, 0], [1, 0, 1], [0, 0, 1]])[:, :width])
     inputs = torch.arange(1.0, 10.0, device=device).reshape(3, 3)[:, :width]
-    for each in (Tile(16, 4, 1, run=2), Tile(16, 2, 1, run=1, group=2)):
+    for each in (Tile(16, 4, 1, run=2), Tile(16, 2, 1, run=1, group=2), Tile(16, 4, 1, run=2, vector=2)):
         with forced(name, each):
             got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
         with forced("portable"):
@@ -600,10 +604,34 @@ def test_runs_of_every_length(path: tuple[str, str], run: int, time_dim: int) ->
     steps = 2 * run + run // 2 + 1
     inputs = torch.arange(2.0 * steps, device=device).reshape((2, steps) if time_dim else (steps, 2))
     ends = inputs % 5 == 0
-    with forced(name, Tile(max(1, 32 // run), 2 * run, 1, run=run)):
-        got = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
     with forced("portable"):
-        assert torch.equal(got, rlscan.prefix_sum(inputs, ends, time_dim=time_dim))
+        wanted = rlscan.prefix_sum(inputs, ends, time_dim=time_dim)
+    for vector in (0, 1, 2, 4, 8):
+        with forced(name, Tile(max(1, 32 // run), 2 * run, 1, run=run, vector=vector)):
+            assert torch.equal(rlscan.prefix_sum(inputs, ends, time_dim=time_dim), wanted)
+
+
+def test_vectors_are_as_long_as_windows_and_strides_allow() -> None:
+    """Whatever is read or written step by step: a row that begins elsewhere, a window that ends within a vector."""
+    x, ends = torch.zeros(4, 24), torch.zeros(4, 24, dtype=torch.bool)
+    wide, odd = torch.zeros(4, 26)[:, :24], torch.zeros(4, 25, dtype=torch.bool)[:, :24]
+    for inputs, flags, tile, vector in (
+        (x, ends, Tile(16, 8, 1, run=8, vector=8), 8),
+        (x, ends, Tile(16, 8, 1, run=4, vector=8), 4),
+        (x[:, :20], ends[:, :20], Tile(16, 8, 1, run=8, vector=8), 4),
+        (x[:, :18], ends[:, :18], Tile(16, 8, 1, run=8, vector=8), 2),
+        (x[:, :17], ends[:, :17], Tile(16, 8, 1, run=8, vector=8), 1),
+        (wide, ends, Tile(16, 8, 1, run=8, vector=8), 2),
+        (x, odd, Tile(16, 8, 1, run=8, vector=8), 1),
+        (odd[:1].float(), odd[:1], Tile(16, 8, 1, run=8, vector=8), 8),
+        (x, ends, Tile(16, 8, 1, run=8), 0),
+        (x.mT.contiguous().mT, ends.mT.contiguous().mT, Tile(16, 8, 1, run=8, vector=8), 0),
+    ):
+        with forced("interpreter" if language.INTERPRETED else "portable", tile):
+            (made,) = plan.remembered(partial(rlscan.prefix_sum, inputs, flags))
+        if made.launch is None:
+            pytest.skip("NOT RUN: launches without a GPU need TRITON_INTERPRET=1")
+        assert made.launch.vector == vector
 
 
 # loads, weight, actions, bytes of a number
@@ -659,11 +687,18 @@ def test_explain_names_the_tile_and_the_programs(path: tuple[str, str]) -> None:
         pytest.skip("the portable path has no tiles")
     tile = Tile(16, 4, 1, run=2, group=2)
     inputs, ends = torch.ones(3, 9, device=device), torch.zeros(3, 9, device=device)
-    for each, programs, scratch in ((tile, 3, 8 * 3 * (3 + 2)), (replace(tile, group=0), 1, 0)):
+    for each, programs, scratch, words in (
+        (tile, 3, 8 * 3 * (3 + 2), "each tile is a program"),
+        (replace(tile, walk=2), 2, 8 * 3 * 2, "each has 2 tiles of a row"),
+        (replace(tile, walk=4), 1, 0, "each program walks over time"),
+        (replace(tile, group=0), 1, 0, "each program walks over time"),
+        (replace(tile, group=0, vector=2), 1, 0, "2 steps a thread, which it reads itself, 1 warps"),
+    ):
         with forced(name, each):
             said = rlscan.explain(rlscan.prefix_sum, inputs, ends)
         assert (said.path, said.tile, said.programs, said.scratch_bytes) == (name, each, programs, scratch)
         assert "4 steps" in str(said)
+        assert words in str(said)
         assert (said.registers is not None) == (name == "triton")
 
 

@@ -38,9 +38,12 @@ class Explanation:
         ]
         if self.tile is not None:
             tile = self.tile
-            shared = "each tile is a program" if tile.group and self.scratch_bytes else "each program walks over time"
+            shared = "each program walks over time"
+            if tile.group and self.scratch_bytes:
+                shared = f"each has {tile.walk} tiles of a row" if tile.walk > 1 else "each tile is a program"
+            run = f"{tile.run} steps a thread" + ", which it reads itself" * (tile.vector > 0)
             lines += [
-                f"tile        {tile.rows} rows x {tile.steps} steps, {tile.run} steps a thread, {tile.warps} warps",
+                f"tile        {tile.rows} rows x {tile.steps} steps, {run}, {tile.warps} warps",
                 f"programs    {self.programs}: {shared}; {self.scratch_bytes} bytes to meet in",
             ]
         if self.registers is not None:

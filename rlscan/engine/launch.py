@@ -91,11 +91,11 @@ class Launch:
             storage_bytes=window.dtype.itemsize,
         )
         run = min(self.tile.run, self.tile.steps)
-        vector = 0
+        self.vector = 0
         if self.tile.vector and time_is_contiguous:
             stepwise = [*(views[k] for k in views if self.kinds[k] <= Kind.PREVIOUS_FLAG), *outputs]
             apart = (n for x in stepwise for size, n in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
-            vector = math.gcd(min(self.tile.vector, run), window.steps, *apart)
+            self.vector = math.gcd(min(self.tile.vector, run), window.steps, *apart)
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         programs = -(-tiles // self.tile.walk) if self.tile.group else 1  # that share a row
         group = self.tile.group if programs > 1 else 0
@@ -133,7 +133,7 @@ class Launch:
             group,
             self.levels,
             self.tile.walk if group else int(tiles == 1),
-            vector,
+            self.vector,
             tl.float64 if double else tl.float32,
         )
         # where a slot finds its pointer or number among the addresses of the tensors, the arguments and a 0

@@ -36,6 +36,7 @@ NONE, TERMINATED, TRUNCATED, BOTH = range(4)
 TILES = (
     *(None, Tile(16, 4, 1, run=2), Tile(16, 8, 1, actions=2), Tile(16, 16, 1, run=8), Tile(8, 8, 2, run=1)),
     *(Tile(16, 4, 1, run=2, group=2), Tile(16, 8, 1, group=2), Tile(32, 4, 1, actions=2, run=4, group=4)),
+    *(Tile(16, 4, 1, run=2, group=2, walk=2), Tile(2, 128, 2, run=4, vector=4), Tile(16, 8, 1, actions=2, vector=2)),
 )
 EDGES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)  # around the tiles' sizes
 
