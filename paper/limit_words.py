@@ -196,7 +196,7 @@ def long(facts: Facts) -> Iterator[str]:
     which = sorted({f"`{cell['estimator']}`" for cell, _ in missed})
     yield (
         f"{len(missed)} cells, of {', '.join(which)}. "
-        "Each tile is a program, which loads, folds its own steps, and then waits for the pairs of the tiles behind "
+        "Programs share a row: each loads, folds its own steps, and then waits for the pairs of the programs behind "
         "it, at up to three levels of groups, before it can write."
     )
     for cell, at in missed:
@@ -205,9 +205,10 @@ def long(facts: Facts) -> Iterator[str]:
             exchanged = number(an_element(row, "shuffles"))
             yield (
                 f"The worst, `{cell['estimator']}` at {shape_of(cell)}, has {kernel_words(row)}, of which {exchanged} "
-                "exchange between threads:"
+                "exchange between threads" + ("." if row.get("walk", 1) > 1 else ":")
             )
-            yield turns_words(facts, row, at.us("rlscan"), at.us("stream"), cell["seq_len"])
+            if row.get("walk", 1) == 1:  # else a program reads its tiles twice
+                yield turns_words(facts, row, at.us("rlscan"), at.us("stream"), cell["seq_len"])
     shares = []
     for cell, at in facts.cells.where(section="long").groups(*keys):
         row = facts.code and facts.code.of(**dict(zip(keys, cell, strict=True)))

@@ -131,7 +131,7 @@ def kernel_row(plan: Any, source: Any, guarded: bool) -> dict[str, Any]:
         "guarded": guarded, "compile_s": round(seconds, 2), "compile_cpu_s": round(of_processor, 2),
         **used, "shared_bytes": shared,
         "tile_rows": tile.rows, "tile_steps": tile.steps, "run": tile.run, "warps": tile.warps,
-        "split": bool(plan.launch.group), "elements_a_thread": a_thread,
+        "split": bool(plan.launch.group), "walk": tile.walk, "elements_a_thread": a_thread,
         "is_loop": found.is_loop, "instructions": found.instructions, "outside_loop": found.outside,
         "instructions_an_element": round(sum(found.instructions.values()) / a_thread, 2),
         "warps_an_sm": resident, "read_bytes_an_element": round(read, 3),

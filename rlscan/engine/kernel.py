@@ -467,6 +467,8 @@ def affine_scan_kernel(
 
     if KINDS[SLOTS] == ROW or KINDS[SLOTS] == FINAL:
         offset = row_offset(row, row_sizes, strides, GROUPS[SLOTS], ROW_DIMS)
+        if VECTOR and WALK != 1:  # for every run, so that no loop carries it in a layout of its own
+            offset += run_step * 0
         if KINDS[SLOTS] == FINAL:
             offset += (T - 1 + nowhere) * strides[GROUPS[SLOTS] * STRIDES + ROW_DIMS]
         carry = tl.load(inputs[SLOTS] + offset, mask=exists, other=0).to(DTYPE)
@@ -648,7 +650,8 @@ def affine_scan_kernel(
                         tl.store(part, join_part(positions, PART, VECTOR), mask=beside(inside, VECTOR))
 
                 if WALK != 1:
-                    carry = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)
+                    last_x = tl.sum(tl.where(is_last_run, run_x, 0.0), TIME_AXIS, keep_dims=True)
+                    carry = tl.broadcast_to(last_x, carry.shape)
         if PASS + 1 < PASSES:
             carry = carry_into_tile(
                 *(folded_alpha, folded_beta, carry, program, tl.cdiv(tiles, WALK), row, rows, words),

@@ -1,7 +1,8 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes.
 
-Read from what was measured: paper/results/h200/tiles.json, and where rows are few tiles_retrace.json and
-tiles_few_rows.json ([T, N]); between and beyond what is there, and in float64, by what fits into registers.
+Read from what was measured: paper/results/h200/tiles.json, and where rows are few tiles_spread.json ([N, T]),
+tiles_retrace.json and tiles_few_rows.json ([T, N]); between and beyond what is there, and in float64, by what fits into
+registers.
 """
 
 import math
@@ -11,7 +12,8 @@ WARP = 32
 FEW_ROWS = 2048  # so few that each needs long steps through time, or several programs where time is not contiguous
 FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over programs
 FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
-SPREAD = (256, 4096)  # few rows: steps beyond which, and up to which, a row is spread over warps
+SPREAD_BEYOND, SPREAD_UP_TO = 256, 4096  # few rows: steps between which a row is spread over warps
+CROWDED = 512  # rows beyond which that is too many warps, where threads have little to do
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 VERY_LONG = 2**24  # steps in all rows from which programs that share a row have several tiles
 PROGRAMS = 4096  # that an H200 has room for, of one warp
@@ -75,8 +77,8 @@ def choose_tile(
         return time_major(rows, window, light, heavy, wide, actions, block)
     if actions:
         tile = over_actions(window, few, wide, actions, block)
-    elif few and SPREAD[0] < T <= SPREAD[1]:
-        return spread(rows, window, wide, storage_bytes)
+    elif few and SPREAD_BEYOND < T <= SPREAD_UP_TO and not (light and rows > CROWDED // (2 if window == 1024 else 1)):
+        return spread(rows, window, heavy, wide, storage_bytes)
     else:
         if few:
             most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
@@ -95,10 +97,10 @@ def choose_tile(
     return replace(tile, group=GROUP)
 
 
-def spread(rows: int, window: int, wide: bool, storage_bytes: int) -> Tile:
+def spread(rows: int, window: int, heavy: bool, wide: bool, storage_bytes: int) -> Tile:
     """[N, T] over few rows: a row spread over warps, whose threads have few steps each and read them themselves."""
-    run = 4 if wide or (window <= 1024 and rows * window <= 2**18) else 8
-    steps = min(window, 8 * WARP * run)
+    run = 4 if wide or window <= 1024 else 8
+    steps = min(window, 1024 if run == 4 or rows > CROWDED // (2 if heavy else 1) else 2048)
     return Tile(1, steps, steps // (WARP * run), 1, run, vector=min(run, 16 // storage_bytes))
 
 
