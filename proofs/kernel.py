@@ -18,8 +18,8 @@ Edits = tuple[Edit, ...]
 SCOPE = "every pattern of none, terminated, truncated, both, a row each, "
 CUTS = (
     "[N, T] and [T, N]; packed, gapped and transposed memory, another for every argument; tiles of 1, 2 and 4 steps in "
-    "runs of 1, 2 and 4, read together or run by run, walked by one program, a program each or two; γ, λ, carry in full, "
-    "as numbers, in memory; features"
+    "runs of 1, 2 and 4, read together or run by run, walked by one program, a program each or two; "
+    "γ, λ, carry in full, as numbers, in memory; features"
 )
 EPISODIC = f"{SCOPE}T = 3 for every choice of bootstrap and T = 5; a few patterns at T = 4 and 14; {CUTS}"
 WEIGHTED = f"{SCOPE}T = 3 for every choice of arguments, T = 5 without truncations; a few at T = 4 and 6; {CUTS}"
@@ -84,7 +84,8 @@ def the_kernel_stores_linear_scans(edits: Edits = (), change: Change = unchanged
 
 @statement(
     scope="T = 6 and 15, a few patterns; groups of 2 and 16 tiles in 1, 2 and 3 levels, with blocks folded beforehand; "
-    "programs of one tile and of two; float32 and float64; programs in the order of their numbers, and the last first; forward and backward",
+    "programs of one tile and of two; "
+    "float32 and float64; programs in the order of their numbers, and the last first; forward and backward",
     twins=TWINS["programs_that_share_rows_meet"],
 )
 def programs_that_share_rows_meet(edits: Edits = (), change: Change = unchanged) -> Cases:
