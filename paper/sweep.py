@@ -141,7 +141,7 @@ def rows_over_warps() -> Iterator[tuple[Case, list[Tile]]]:
     for estimator in ("prefix_sum", "gae", "vtrace", "discounted_returns"):
         for shape in (
             *((64, 512), (512, 512), (2048, 512), (128, 1024), (256, 1024), (1024, 1024), (512, 2048)),
-            *((64, 4096), (512, 4096), (64, 8192), (512, 256), (64, 1000)),
+            *((64, 4096), (512, 4096), (64, 8192), (512, 256), (64, 1000), (64, 1001)),
         ):
             window = min(1 << (shape[1] - 1).bit_length(), 2048)
             cuts = [(steps, run, steps // run // WARP) for steps in (window, window // 2) for run in (4, 8, 16)]

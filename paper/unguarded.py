@@ -17,7 +17,7 @@ UNGUARDED = (
     (
         "engine/kernel.py",
         "run_alpha, run_beta, run_least = tl.associative_scan(\n"
-        "                (run_alpha, run_beta, run_least), TIME_AXIS, join_spans\n            )",
+        "                    (run_alpha, run_beta, run_least), TIME_AXIS, join_spans\n                )",
         "run_alpha, run_beta = tl.associative_scan((run_alpha, run_beta), TIME_AXIS, combine)",
     ),
 )

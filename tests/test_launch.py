@@ -689,7 +689,7 @@ def test_explain_names_the_tile_and_the_programs(path: tuple[str, str]) -> None:
     inputs, ends = torch.ones(3, 9, device=device), torch.zeros(3, 9, device=device)
     for each, programs, scratch, words in (
         (tile, 3, 8 * 3 * (3 + 2), "each tile is a program"),
-        (replace(tile, walk=2), 2, 8 * 3 * 2, "each has 2 tiles of a row"),
+        (replace(tile, walk=2), 2, 8 * 3 * 2, "each walks over 2 tiles, twice"),
         (replace(tile, walk=4), 1, 0, "each program walks over time"),
         (replace(tile, group=0), 1, 0, "each program walks over time"),
         (replace(tile, group=0, vector=2), 1, 0, "2 steps a thread, which it reads itself, 1 warps"),

@@ -18,7 +18,13 @@ from rlscan.engine.plan import remembered
 from rlscan.engine.tiles import choose_tile
 
 RESULTS = Path(__file__).resolve().parents[1] / "paper" / "results" / "h200"
-SWEEPS = ("tiles.json", "tiles_retrace.json", "tiles_few_rows.json", "tiles_spread.json")  # later ones replace earlier
+SWEEPS = (
+    "tiles.json",
+    "tiles_retrace.json",
+    "tiles_few_rows.json",
+    "tiles_spread.json",
+    "tiles_walked.json",
+)  # later ones replace earlier
 CASE = ("estimator", "num_envs", "seq_len", "truncated", "actions", "layout", "dtype")
 SHAPES = {
     tuple(shape[part] for part in CASE): shape

@@ -116,7 +116,7 @@ def fixed_examples(tick: Tick, split: bool) -> tuple[str, str] | None:
 
     walked, spread = Tile(16, 4, 1, run=2), Tile(16, 8, 1, run=4, vector=2)
     shared, deep, pairs = (Tile(16, 4, 1, run=4, group=4), *(Tile(16, 2, 1, run=1, group=2, walk=n) for n in (1, 2)))
-    # the last has three levels of groups and more blocks than one group
+    # 31 steps: three levels of groups and more blocks than one group
     forms = (("NT", shared, 11), ("TN", shared, 9), ("NT", pairs, 11), ("NT", deep, 11), ("NT", deep, 31))
     if not split:
         forms = (("NT", walked, 7), ("TN", walked, 7), ("NT", spread, 10))

@@ -40,7 +40,7 @@ class Explanation:
             tile = self.tile
             shared = "each program walks over time"
             if tile.group and self.scratch_bytes:
-                shared = f"each has {tile.walk} tiles of a row" if tile.walk > 1 else "each tile is a program"
+                shared = f"each walks over {tile.walk} tiles, twice" if tile.walk > 1 else "each tile is a program"
             run = f"{tile.run} steps a thread" + ", which it reads itself" * (tile.vector > 0)
             lines += [
                 f"tile        {tile.rows} rows x {tile.steps} steps, {run}, {tile.warps} warps",

@@ -8,8 +8,8 @@ few operations wait for one another. So a slot is a tuple of RUN tensors, one fo
 stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
 
 In [N, T] a tile is read as it lies in memory, and threads of a warp exchange what they read until each has its run.
-Where a row is spread over several warps that costs too much: there each thread reads its own run, VECTOR steps at a
-time. In [T, N] it reads its own run step by step.
+Where a row without actions is spread over several warps that costs too much: there each thread reads its own run,
+VECTOR steps at a time. In [T, N] it reads its own run step by step.
 
 Where rows are few (SPLIT), time is split over programs. A program publishes what its tile does to x as a pair, waits
 for the pairs of the programs behind it, and folds them in an order that does not depend on who was first: same input,
@@ -174,7 +174,7 @@ def beside(x, VECTOR: tl.constexpr):
 
 @triton.jit
 def offsets_of_part(per_row, first, time_stride, VECTOR: tl.constexpr):
-    """Where the steps of a part lie that begin with `first`."""
+    """Where the steps of a part lie that begin with `first`: a vector of memory, if time is contiguous."""
     if VECTOR:
         t = tl.expand_dims(first, 2) + tl.arange(0, VECTOR)[None, None, :]
         return tl.multiple_of(tl.expand_dims(per_row, 2) + t * time_stride, [1, 1, VECTOR])
@@ -438,7 +438,7 @@ def affine_scan_kernel(
     SPLIT: tl.constexpr,  # programs in a group, where they share rows; 0 where a program walks over all tiles
     LEVELS: tl.constexpr,  # of groups
     WALK: tl.constexpr,  # tiles of a program, 0 where it walks over several that are all
-    VECTOR: tl.constexpr,  # steps of its run that a thread reads at a time; divides RUN, T and strides of rows; or 0
+    VECTOR: tl.constexpr,  # steps of its run that a thread reads at a time; divides RUN, T, strides of its rows; or 0
     DTYPE: tl.constexpr,
 ):
     SLOTS: tl.constexpr = len(KINDS) - 1

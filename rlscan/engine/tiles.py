@@ -15,11 +15,11 @@ FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
 SPREAD_BEYOND, SPREAD_UP_TO = 256, 4096  # few rows: steps between which a row is spread over warps
 CROWDED = 512  # rows beyond which that is too many warps, where threads have little to do
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
-VERY_LONG = 2**24  # steps in all rows from which programs that share a row have several tiles
-PROGRAMS = 4096  # that an H200 has room for, of one warp
+VERY_LONG = 2**24  # [N, T] in float32 without actions: steps in all rows from which programs have several tiles
+PROGRAMS = 4096  # of one warp: about as many as an H200 has room for
 UNROLLED = 16  # blocks of actions; where there are more, they are read one by one
 ACTIONS_HELD = 72  # [T, N]: 32-bit registers of a thread that its actions may take, of each of two tensors
-GROUP = 32  # tiles, and groups of tiles, folded at a time where each tile is a program
+GROUP = 32  # programs that share a row, and groups of them, folded at a time
 SMALL_GROUP = 8  # the same, where a thread has rows to fold
 
 
@@ -28,7 +28,7 @@ class Tile:
     """Rows and steps of one tile, warps of a program, actions read at a time, steps a thread folds; powers of two.
 
     With a `group`, time is split over programs of `walk` tiles each, and so many programs are folded at a time. With a
-    `vector`, in [N, T], each thread reads its own steps, so many at a time; else a tile is read as it lies in memory.
+    `vector`, in [N, T], each thread reads its own steps, at most so many at a time; else a tile is read as it lies.
     """
 
     rows: int
@@ -61,7 +61,8 @@ def choose_tile(
     compute_bytes: int,
     storage_bytes: int,
 ) -> Tile:
-    """One run a thread, so that a warp scans a row (or, for short windows, several) in one go; no thread without a run.
+    """One run a thread, so that a warp scans a row (for short windows several, over few rows a part of one) in one go;
+    no thread without a run.
 
     `loads` counts the slots read at every step, `weight` the arithmetic of one (the operands of the coefficients): with
     the bytes of a number, computed with and stored, they decide how many steps a thread's registers take.
