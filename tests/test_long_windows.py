@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import rlscan
 from rlscan.engine import Tile, forced
-from rlscan.verify.compare import expect
-from rlscan.verify.strategies import ESTIMATORS, Example, Setup, fill
+from rlscan.verify.compare import compare, expect
+from rlscan.verify.strategies import ESTIMATORS, MOST_HALVES, Example, Setup, fill
 from rlscan.verify.tolerance import assert_within
 
 # on the interpreter a step costs about a millisecond
@@ -150,3 +150,22 @@ def test_portable_steps_grow_like_the_root_of_the_window(estimator: str) -> None
     assert operations[1] <= 2.2 * operations[0]
     assert operations[2] <= 2.2 * operations[1]
     assert operations[2] < 16_000
+
+
+@pytest.mark.parametrize("features", [(), (3,)])
+@pytest.mark.parametrize("rho_clip", [0.5, None])
+@pytest.mark.parametrize("estimator", ["vtrace", "retrace"])
+def test_exact_examples_do_not_round_over_long_windows(
+    estimator: str, rho_clip: float | None, features: tuple[int, ...]
+) -> None:
+    """A ratio clipped at 1/2 at every step would need a bit a step."""
+    options: tuple[tuple[str, Any], ...] = (("trace", "retrace"), ("c_clip", 0.5))
+    if estimator == "vtrace":
+        options = (("rho_clip", rho_clip), ("pg_rho_clip", 1.0), ("c_clip", 0.5), ("advantage", "impala"))
+    setup = Setup(estimator, features=features if estimator == "vtrace" else (), options=options)
+    for seed in range(100):
+        example = fill(setup, np.zeros((3, 40), np.int8), np.random.default_rng(seed), exact=True)
+        compare(example, exact=True, path="portable")
+        reset = np.pad(example.arguments["log_ratios"] == -1000.0, ((0, 0), (1, 1)), constant_values=True)
+        longest = max(int(np.diff(np.flatnonzero(row)).max()) - 1 for row in reset)
+        assert longest <= MOST_HALVES

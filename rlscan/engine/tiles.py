@@ -79,7 +79,7 @@ def choose_tile(
     if actions:
         tile = over_actions(window, few, wide, actions, block)
     elif few and SPREAD_BEYOND < T <= SPREAD_UP_TO and not (light and rows > CROWDED // (2 if window == 1024 else 1)):
-        return spread(rows, window, heavy, wide, storage_bytes)
+        return spread(rows, window, light, heavy, wide, storage_bytes)
     else:
         if few:
             most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
@@ -98,10 +98,11 @@ def choose_tile(
     return replace(tile, group=GROUP)
 
 
-def spread(rows: int, window: int, heavy: bool, wide: bool, storage_bytes: int) -> Tile:
+def spread(rows: int, window: int, light: bool, heavy: bool, wide: bool, storage_bytes: int) -> Tile:
     """[N, T] over few rows: a row spread over warps, whose threads have few steps each and read them themselves."""
-    run = 4 if wide or window <= 1024 else 8
-    steps = min(window, 1024 if run == 4 or rows > CROWDED // (2 if heavy else 1) else 2048)
+    crowded = rows > CROWDED // 2
+    run = 4 if wide or window <= 1024 else 16 if light and crowded and window > 2048 else 8
+    steps = min(window, 1024 if run == 4 or rows > CROWDED or (heavy and crowded) else 2048)
     return Tile(1, steps, steps // (WARP * run), 1, run, vector=min(run, 16 // storage_bytes))
 
 

@@ -38,6 +38,7 @@ TILES = (
     *(Tile(16, 4, 1, run=2, group=2), Tile(16, 8, 1, group=2), Tile(32, 4, 1, actions=2, run=4, group=4)),
     *(Tile(16, 4, 1, run=2, group=2, walk=2), Tile(2, 128, 2, run=4, vector=4), Tile(16, 8, 1, actions=2, vector=2)),
 )
+MOST_HALVES = 10  # steps in a row with β = 1/2 where arithmetic is to be exact
 EDGES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)  # around the tiles' sizes
 
 
@@ -260,7 +261,7 @@ class Numbers:
         self.garbage = self.FINITE_GARBAGE if finite else self.GARBAGE
         self.options = dict(setup.options)
         # every factor 1/2 in β costs a bit a step; 24 bits hold the sum of a window only if it is short
-        self.halves = steps <= 10
+        self.halves = steps <= MOST_HALVES
 
     def stored(self, x: Any) -> Any:
         """Rounded to the storage dtype, as float64."""
@@ -302,7 +303,12 @@ class Numbers:
         clipped = trace in (None, "retrace") and None not in clips
         extreme = (-1000.0, 1000.0) if clipped else (-1000.0,)
         if self.exact:
-            return self.rng.choice(np.array([0.0, 0.0, *extreme]), shape)
+            drawn = self.rng.choice(np.array([0.0, 0.0, *extreme]), shape)
+            if (
+                trace in (None, "retrace") and self.options["c_clip"] == 0.5 and not self.halves
+            ):  # β ends before it is small
+                drawn[:, self.rng.integers(MOST_HALVES) :: MOST_HALVES] = -1000.0
+            return drawn
         usual = self.rng.uniform(-3, 0 if trace == "tree_backup" else 1, shape)
         return self.stored(np.where(self.rng.random(shape) < 0.1, self.rng.choice(np.array(extreme), shape), usual))
 
