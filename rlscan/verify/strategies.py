@@ -305,7 +305,7 @@ class Numbers:
         if self.exact:
             drawn = self.rng.choice(np.array([0.0, 0.0, *extreme]), shape)
             if (
-                trace in (None, "retrace") and self.options["c_clip"] == 0.5 and not self.halves
+                trace in (None, "retrace") and self.options.get("c_clip") == 0.5 and not self.halves
             ):  # β ends before it is small
                 drawn[:, self.rng.integers(MOST_HALVES) :: MOST_HALVES] = -1000.0
             return drawn
