@@ -101,10 +101,12 @@ def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monke
 PLAIN, LIGHT, HEAVY, WIDE, HEAVY_AND_WIDE = (3, 10, 4), (2, 4, 4), (5, 11, 4), (3, 10, 8), (5, 11, 8)
 
 
-def ruled(rows: int, steps: int, kind: tuple[int, int, int], actions: int, *, time_is_contiguous: bool) -> Tile:
+def ruled(
+    rows: int, steps: int, kind: tuple[int, int, int], actions: int, *, time_is_contiguous: bool, reverse: bool = True
+) -> Tile:
     loads, weight, size = kind
     return choose_tile(
-        *(rows, steps), time_is_contiguous=time_is_contiguous, reverse=True, loads=loads, weight=weight,
+        *(rows, steps), time_is_contiguous=time_is_contiguous, reverse=reverse, loads=loads, weight=weight,
         actions=actions, compute_bytes=size, storage_bytes=size,
     )  # fmt: skip
 
@@ -202,10 +204,10 @@ HALF, LIGHT_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (2, 4, 8)
         (64, 2048, HALF, Tile(1, 2048, 8, 1, 8, vector=8)),
         # programs of several tiles
         (1, 2**24 - 1, LIGHT, Tile(1, 1024, 1, 1, 32, 32)),
-        (1, 2**24, LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)),
-        (16, 2**20, LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)),
-        (1, 2**25 - 1, LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)),
-        (1, 2**25, LIGHT, Tile(1, 512, 1, 1, 16, 32, 16)),
+        (1, 2**24, LIGHT, Tile(1, 512, 1, 1, 16, 32, 16)),
+        (16, 2**20, LIGHT, Tile(1, 512, 1, 1, 16, 32, 16)),
+        (1, 2**25 - 1, LIGHT, Tile(1, 512, 1, 1, 16, 32, 16)),
+        (1, 2**25, LIGHT, Tile(1, 512, 1, 1, 16, 32, 32)),
         (1, 2**24, HEAVY, Tile(1, 256, 1, 1, 8, 32, 32)),
         (1, 2**24, PLAIN, Tile(1, 1024, 1, 1, 32, 32)),
         (1, 2**24, LIGHT_HALF, Tile(1, 1024, 1, 1, 32, 32)),
@@ -216,6 +218,11 @@ HALF, LIGHT_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (2, 4, 8)
 def test_the_rule_at_its_edges_over_few_rows(rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile) -> None:
     """[N, T]: what is spread over warps, and what over programs."""
     assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True)
+
+
+def test_forward_scans_over_very_long_rows_have_shorter_walks() -> None:
+    for kind, wanted in ((LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)), (HEAVY, Tile(1, 256, 1, 1, 8, 32, 32))):
+        assert wanted == ruled(1, 2**24, kind, 0, time_is_contiguous=True, reverse=False)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def choose_tile(
     if not programs_are_few or 4 * tile.steps > T:
         return tile
     if very_long and not actions and (light or heavy):
-        run, most = (16, PROGRAMS) if light else (8, PROGRAMS // 2)
+        run, most = 16 if light else 8, PROGRAMS if light and not reverse else PROGRAMS // 2
         return Tile(1, WARP * run, 1, 1, run, GROUP, power_of_two_at_most(rows * T // (WARP * run * most)))
     return replace(tile, group=GROUP)
 
