@@ -28,7 +28,7 @@ from paper.keeping import write
 from paper.timing import device_samples, rotation, stream_samples
 from rlscan.engine import Tile, forced
 from rlscan.engine.plan import remembered
-from rlscan.engine.tiles import GROUP, WARP
+from rlscan.engine.tiles import GROUP, WARP, power_of_two_at_least
 from rlscan.verify.compare import as_tuple
 from rlscan.verify.environment import environment
 
@@ -143,7 +143,7 @@ def rows_over_warps() -> Iterator[tuple[Case, list[Tile]]]:
             *((64, 512), (512, 512), (2048, 512), (128, 1024), (256, 1024), (1024, 1024), (512, 2048)),
             *((64, 4096), (512, 4096), (64, 8192), (512, 256), (64, 1000), (64, 1001)),
         ):
-            window = min(1 << (shape[1] - 1).bit_length(), 2048)
+            window = min(power_of_two_at_least(shape[1]), 2048)
             cuts = [(steps, run, steps // run // WARP) for steps in (window, window // 2) for run in (4, 8, 16)]
             spread = [Tile(1, steps, warps, 1, run, vector=4) for steps, run, warps in cuts if 1 < warps <= 8]
             yield Case(estimator, *shape), [*spread, *rows_in_time((8, 16, 32), (1,), (0,))]

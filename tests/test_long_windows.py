@@ -152,17 +152,23 @@ def test_portable_steps_grow_like_the_root_of_the_window(estimator: str) -> None
     assert operations[2] < 16_000
 
 
-@pytest.mark.parametrize("features", [(), (3,)])
-@pytest.mark.parametrize("rho_clip", [0.5, None])
-@pytest.mark.parametrize("estimator", ["vtrace", "retrace"])
-def test_exact_examples_do_not_round_over_long_windows(
-    estimator: str, rho_clip: float | None, features: tuple[int, ...]
-) -> None:
+CLIPPED = (("pg_rho_clip", 1.0), ("c_clip", 0.5), ("advantage", "impala"))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        Setup("retrace", options=(("trace", "retrace"), ("c_clip", 0.5))),
+        *(
+            Setup("vtrace", features=features, options=(("rho_clip", rho_clip), *CLIPPED))
+            for features in ((), (3,))
+            for rho_clip in (0.5, None)
+        ),
+    ],
+    ids=lambda setup: f"{setup.estimator} {dict(setup.options).get('rho_clip')} {setup.features}",
+)
+def test_exact_examples_do_not_round_over_long_windows(setup: Setup) -> None:
     """A ratio clipped at 1/2 at every step would need a bit a step."""
-    options: tuple[tuple[str, Any], ...] = (("trace", "retrace"), ("c_clip", 0.5))
-    if estimator == "vtrace":
-        options = (("rho_clip", rho_clip), ("pg_rho_clip", 1.0), ("c_clip", 0.5), ("advantage", "impala"))
-    setup = Setup(estimator, features=features if estimator == "vtrace" else (), options=options)
     for seed in range(100):
         example = fill(setup, np.zeros((3, 40), np.int8), np.random.default_rng(seed), exact=True)
         compare(example, exact=True, path="portable")

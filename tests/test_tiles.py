@@ -212,28 +212,20 @@ HALF, LIGHT_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (2, 4, 8)
         (1, 2**24, PLAIN, Tile(1, 1024, 1, 1, 32, 32)),
         (1, 2**24, LIGHT_HALF, Tile(1, 1024, 1, 1, 32, 32)),
         (1, 2**24, LIGHT_WIDE, Tile(1, 128, 1, 1, 4, 32)),
-    ],
-    ids=str,
-)
-def test_the_rule_at_its_edges_over_few_rows(rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile) -> None:
-    """[N, T]: what is spread over warps, and what over programs."""
-    assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True)
-
-
-def test_forward_scans_over_very_long_rows_have_shorter_walks() -> None:
-    for kind, wanted in ((LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)), (HEAVY, Tile(1, 256, 1, 1, 8, 32, 32))):
-        assert wanted == ruled(1, 2**24, kind, 0, time_is_contiguous=True, reverse=False)
-
-
-@pytest.mark.parametrize(
-    ("rows", "steps", "kind", "wanted"),
-    [
+        # short windows: a thread folds eight steps of one that a warp holds
         (4096, 32, PLAIN, Tile(8, 32, 1, 1, 8)),
         (4096, 33, PLAIN, Tile(8, 64, 4, 1, 4)),
         (4096, 5, PLAIN, Tile(32, 8, 1, 1, 8)),
     ],
     ids=str,
 )
-def test_the_rule_for_short_windows(rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile) -> None:
-    """[N, T]: a thread folds eight steps of a window that a warp holds."""
+def test_the_rule_at_its_edges_where_time_is_contiguous(
+    rows: int, steps: int, kind: tuple[int, int, int], wanted: Tile
+) -> None:
+    """[N, T]: what is spread over warps, what over programs, and short windows."""
     assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True)
+
+
+def test_forward_scans_over_very_long_rows_have_shorter_walks() -> None:
+    for kind, wanted in ((LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)), (HEAVY, Tile(1, 256, 1, 1, 8, 32, 32))):
+        assert wanted == ruled(1, 2**24, kind, 0, time_is_contiguous=True, reverse=False)
