@@ -202,12 +202,12 @@ def long(facts: Facts) -> Iterator[str]:
     for cell, at in missed:
         row = facts.code and facts.code.of(**cell)
         if row and label(tuple(cell.values())) == facts.targets["long"]["worst"]:
-            exchanged = number(an_element(row, "shuffles"))
+            exchanged, twice = number(an_element(row, "shuffles")), row.get("walk", 1) > 1  # a program reads its tiles
             yield (
                 f"The worst, `{cell['estimator']}` at {shape_of(cell)}, has {kernel_words(row)}, of which {exchanged} "
-                "exchange between threads" + ("." if row.get("walk", 1) > 1 else ":")
+                "exchange between threads" + ("." if twice else ":")
             )
-            if row.get("walk", 1) == 1:  # else a program reads its tiles twice
+            if not twice:
                 yield turns_words(facts, row, at.us("rlscan"), at.us("stream"), cell["seq_len"])
     shares = []
     for cell, at in facts.cells.where(section="long").groups(*keys):

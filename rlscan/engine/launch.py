@@ -160,7 +160,7 @@ class Launch:
                 self.launch_ordinary(arguments, results)
             return
         found = (*addresses, *arguments, 0)
-        words = self.meeting_place() if self.words else None
+        words = self.meeting_place()
         self.compiled(
             *self.grid,
             self.current_stream(self.index),
@@ -193,8 +193,9 @@ class Launch:
         for k in self.numbers_in_memory:
             inputs[k] = torch.full((), inputs[k], dtype=torch.float64, device=self.device)
         policy = arguments[self.policy] if self.policy >= 0 else 0
+        words = self.meeting_place()
         self.kernel = affine_scan_kernel[self.grid](
-            *(tuple(inputs), results, policy, self.meeting_place(), *self.constants),
+            *(tuple(inputs), results, policy, 0 if words is None else words, *self.constants),
             num_warps=self.tile.warps,
             enable_fp_fusion=True,
         )
@@ -203,9 +204,9 @@ class Launch:
             compiled, self.head = launcher_of(self.kernel)
             self.compiled = compiled  # last, for a thread that launches once it is there
 
-    def meeting_place(self) -> Any:
+    def meeting_place(self) -> torch.Tensor | None:
         """Memory of its own for every launch, so that launches on several streams or in graphs do not meet."""
-        return torch.zeros(self.words, dtype=torch.int64, device=self.device) if self.words else 0
+        return torch.zeros(self.words, dtype=torch.int64, device=self.device) if self.words else None
 
 
 def reach(view: torch.Tensor) -> int:

@@ -18,7 +18,7 @@ def shortcut(arguments, time_dim):
     if ({bits}) & 15 or not ({all}):
         return None
     {results} = {allocate}
-    words = {meeting_place}
+    {meet}
     launch(X, Y, Z, stream(INDEX), *HEAD, {inputs}{policy}, {words}, *CONSTANTS)
     return {results}
 """
@@ -38,6 +38,7 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
     address = {k: f"p{k}" for k in tensors} | {-1: "0"}
     slots = listed(address.get(k, f"a{k}") for k in launch.sources)
     targets = listed(f"r{k}.data_ptr()" for k in range(count))
+    meet, words = ("words = meeting_place()", "words.data_ptr()") if launch.words else ("", "0")
     source = SOURCE.format(
         arguments=listed(f"a{k}" for k in range(plan.count)),
         types=" and ".join(f"type(a{k}) is T{k}" for k in range(plan.count) if k not in tensors) or "True",
@@ -48,8 +49,8 @@ def shortcut(plan: "Plan", forced: Callable[[], Any]) -> Shortcut | None:
         all=" and ".join(f"p{k}" for k in tensors),  # of an address of 0 there is no memory
         results=listed(f"r{k}" for k in range(count)),
         allocate=listed("new()" for _ in range(count)),
-        meeting_place="meeting_place()" if launch.words else "0",
-        words="words.data_ptr()" if launch.words else "words",
+        meet=meet,
+        words=words,
         inputs=f"{slots}{targets}" if flat else f"({slots}), ({targets}), ",
         policy=address[launch.policy],
     )

@@ -69,7 +69,6 @@ def choose_tile(
     """
     window = power_of_two_at_least(T)
     few, long, wide = rows <= FEW_ROWS, rows * T >= LONG, compute_bytes == 8
-    very_long = rows * T >= VERY_LONG and storage_bytes == 4 and not wide
     light, heavy = loads <= 2, weight > 10
     block = math.gcd(actions, 4) if actions else 1  # what a thread reads as one vector
     if not time_is_contiguous:
@@ -92,7 +91,8 @@ def choose_tile(
     programs_are_few = programs <= FEW_PROGRAMS if actions else programs * tile.warps <= FEW_WARPS
     if not programs_are_few or 4 * tile.steps > T:
         return tile
-    if very_long and not actions and (light or heavy):
+    very_long = rows * T >= VERY_LONG and storage_bytes == 4 and not (wide or actions)
+    if very_long and (light or heavy):
         run, most = 16 if light else 8, PROGRAMS if light and not reverse else PROGRAMS // 2
         return Tile(1, WARP * run, 1, 1, run, GROUP, power_of_two_at_most(rows * T // (WARP * run * most)))
     return replace(tile, group=GROUP)

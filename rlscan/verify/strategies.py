@@ -304,9 +304,8 @@ class Numbers:
         extreme = (-1000.0, 1000.0) if clipped else (-1000.0,)
         if self.exact:
             drawn = self.rng.choice(np.array([0.0, 0.0, *extreme]), shape)
-            if (
-                trace in (None, "retrace") and self.options.get("c_clip") == 0.5 and not self.halves
-            ):  # β ends before it is small
+            clipped_at_half = trace in (None, "retrace") and self.options.get("c_clip") == 0.5
+            if clipped_at_half and not self.halves:  # β ends before it is small
                 drawn[:, self.rng.integers(MOST_HALVES) :: MOST_HALVES] = -1000.0
             return drawn
         usual = self.rng.uniform(-3, 0 if trace == "tree_backup" else 1, shape)
