@@ -122,7 +122,6 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
     yield from rows_over_warps()
     yield from programs_of_several_tiles()
     yield from neighbours_in_one_tile()
-    yield from actions_over_warps()
 
 
 def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
@@ -166,26 +165,6 @@ def neighbours_in_one_tile() -> Iterator[tuple[Case, list[Tile]]]:
         for estimator in ("gae", "vtrace", "td_lambda", "prefix_sum", "discounted_returns"):
             tiles = [Tile(r, steps, r * steps // run // WARP, 1, run) for r in (8, 16, 32) for run in runs]
             yield Case(estimator, *shape, layout="TN"), [tile for tile in tiles if 1 <= tile.warps <= 16]
-
-
-def actions_over_warps() -> Iterator[tuple[Case, list[Tile]]]:
-    """[N, T], Retrace over few rows, whose threads read their own runs: as the policy lies, in any case."""
-    for actions, block, runs in ((4, 4, (2, 4, 8)), (18, 2, (1, 2, 4))):
-        for shape in ((64, 512), (128, 1024), (512, 2048), (512, 4096), (64, 32768)):
-            cuts = [(min(shape[1], WARP * run * warps), run) for run in runs for warps in (4, 8)]
-            tiles = [
-                Tile(
-                    1,
-                    steps,
-                    steps // run // WARP,
-                    block,
-                    run,
-                    GROUP if 4 * steps < shape[1] and shape[0] < 512 else 0,
-                    vector=4,
-                )
-                for steps, run in dict.fromkeys(cuts)
-            ]
-            yield Case("retrace", *shape, actions=actions), tiles
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:

@@ -25,6 +25,7 @@ SWEEPS = (
     "tiles_long.json",
     "tiles_spread.json",
     "tiles_walked.json",
+    "tiles_neighbours.json",
 )  # later ones replace earlier
 CASE = ("estimator", "num_envs", "seq_len", "truncated", "actions", "layout", "dtype")
 SHAPES = {
