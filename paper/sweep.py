@@ -122,6 +122,8 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
     yield from rows_over_warps()
     yield from programs_of_several_tiles()
     yield from neighbours_in_one_tile()
+    yield from many_rows_over_warps()
+    yield from neighbours_read_together()
 
 
 def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
@@ -165,6 +167,32 @@ def neighbours_in_one_tile() -> Iterator[tuple[Case, list[Tile]]]:
         for estimator in ("gae", "vtrace", "td_lambda", "prefix_sum", "discounted_returns"):
             tiles = [Tile(r, steps, r * steps // run // WARP, 1, run) for r in (8, 16, 32) for run in runs]
             yield Case(estimator, *shape, layout="TN"), [tile for tile in tiles if 1 <= tile.warps <= 16]
+
+
+def many_rows_over_warps() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T] over many rows of some length: a row spread over warps, beside tiles that are read together."""
+    for estimator, shape, truncated, dtype in (
+        *(("vtrace", (4096, T), False, "float32") for T in (2048, 512)),
+        *(("prefix_sum", (4096, 2048), False, dtype) for dtype in ("bfloat16", "float32")),
+        *(("gae", (4096, T), False, "float32") for T in (2048, 512)),
+        *((name, (16384, 512), False, "float32") for name in ("vtrace", "gae")),
+        *((name, (4096, 2048), True, "float32") for name in ("vtrace", "gae")),
+        *((name, (4096, 2048), False, "float32") for name in ("discounted_returns", "td_lambda")),
+        ("vtrace", (4096, 2048), False, "bfloat16"),
+        ("gae", (8192, 4096), False, "float32"),
+    ):
+        most, vector = min(shape[1], 2048), 4 if dtype == "float32" else 8
+        cuts = [(steps, run) for steps in (most, most // 2) for run in (4, 8, 16) if 1 < steps // run // WARP <= 8]
+        spread = [Tile(1, steps, steps // run // WARP, 1, run, vector=min(run, vector)) for steps, run in cuts]
+        together = [Tile(2, 256, 2, 1, 8), Tile(2, 256, 2, 1, 8, vector=vector), Tile(1, 512, 1, 1, 16)]
+        yield Case(estimator, *shape, truncated, dtype=dtype), [*spread, *together]
+
+
+def neighbours_read_together() -> Iterator[tuple[Case, list[Tile]]]:
+    """[T, N], short windows: a thread has runs of several neighbouring rows, which it reads as vectors."""
+    for estimator in ("vtrace", "prefix_sum", "gae", "td_lambda", "eligibility_traces"):
+        cuts = ((32, 4, 8), (32, 8, 8), (32, 8, 4), (16, 4, 4), (16, 2, 8), (16, 4, 8), (8, 2, 4))
+        yield Case(estimator, 4096, 128, layout="TN"), [Tile(rows, 128, warps, 1, run) for rows, warps, run in cuts]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:
