@@ -26,6 +26,7 @@ SWEEPS = (
     "tiles_spread.json",
     "tiles_walked.json",
     "tiles_neighbours.json",
+    "tiles_many_rows.json",
 )  # later ones replace earlier
 CASE = ("estimator", "num_envs", "seq_len", "truncated", "actions", "layout", "dtype")
 SHAPES = {
@@ -169,7 +170,7 @@ def test_the_rule_at_its_edges_where_rows_are_neighbours(
     assert wanted == ruled(rows, steps, kind, actions, time_is_contiguous=False)
 
 
-HALF, LIGHT_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (2, 4, 8)
+HALF, LIGHT_HALF, HEAVY_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (5, 11, 2), (2, 4, 8)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,13 @@ HALF, LIGHT_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (2, 4, 8)
         (64, 2048, WIDE, Tile(1, 1024, 8, 1, 4, vector=2)),
         (64, 512, HALF, Tile(1, 512, 4, 1, 4, vector=4)),
         (64, 2048, HALF, Tile(1, 2048, 8, 1, 8, vector=8)),
+        # many rows
+        (4096, 512, HEAVY, Tile(2, 256, 2, 1, 8)),
+        (4096, 513, HEAVY, Tile(1, 512, 1, 1, 16)),
+        (4096, 513, HEAVY_HALF, Tile(1, 256, 1, 1, 8)),
+        (4096, 513, PLAIN, Tile(2, 256, 2, 1, 8)),
+        (4096, 513, LIGHT_HALF, Tile(1, 512, 1, 1, 16)),
+        (4096, 513, HALF, Tile(1, 256, 1, 1, 8)),
         # programs of several tiles
         (1, 2**24 - 1, LIGHT, Tile(1, 1024, 1, 1, 32, 32)),
         (1, 2**24, LIGHT, Tile(1, 512, 1, 1, 16, 32, 16)),
@@ -225,6 +233,27 @@ def test_the_rule_at_its_edges_where_time_is_contiguous(
 ) -> None:
     """[N, T]: what is spread over warps, what over programs, and short windows."""
     assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "kind", "reverse", "wanted"),
+    [
+        (2049, 2048, LIGHT_HALF, False, Tile(1, 2048, 4, 1, 16, vector=8)),
+        (2048, 2048, LIGHT_HALF, False, Tile(1, 1024, 1, 1, 32)),
+        (2049, 2048, LIGHT_HALF, True, Tile(1, 512, 1, 1, 16)),
+        (2049, 2048, HALF, False, Tile(1, 256, 1, 1, 8)),
+        (2049, 2048, LIGHT, False, Tile(2, 256, 2, 1, 8)),
+        (2049, 1544, LIGHT_HALF, False, Tile(1, 2048, 4, 1, 16, vector=8)),
+        (2049, 1536, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
+        (2049, 2044, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
+        (2049, 2056, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
+    ],
+    ids=str,
+)
+def test_the_rule_at_its_edges_where_a_row_of_small_numbers_is_one_tile(
+    rows: int, steps: int, kind: tuple[int, int, int], reverse: bool, wanted: Tile
+) -> None:
+    assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True, reverse=reverse)
 
 
 def test_forward_scans_over_very_long_rows_have_shorter_walks() -> None:

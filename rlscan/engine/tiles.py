@@ -1,8 +1,8 @@
 """The tile a program works on, chosen from the shape: the only table of tile sizes.
 
-Read from what was measured: paper/results/h200/tiles.json, and where rows are few tiles_spread.json ([N, T]),
-tiles_retrace.json and tiles_few_rows.json ([T, N]); between and beyond what is there, and in float64, by what fits into
-registers.
+Read from what was measured: paper/results/h200/tiles.json and tiles_many_rows.json, and where rows are few
+tiles_spread.json ([N, T]), tiles_retrace.json and tiles_few_rows.json ([T, N]); between and beyond what is there, and
+in float64, by what fits into registers.
 """
 
 import math
@@ -14,6 +14,7 @@ FEW_WARPS = 640  # so few that they leave an H200 idle, and time is split over p
 FEW_PROGRAMS = 320  # the same, where each step reads its actions as well
 SPREAD_BEYOND, SPREAD_UP_TO = 256, 4096  # few rows: steps between which a row is spread over warps
 CROWDED = 512  # rows beyond which that is too many warps, where threads have little to do
+WHOLE_BEYOND, WHOLE_UP_TO = 1536, 2048  # many rows of two bytes a number: steps between which a row is one tile
 LONG = 2**22  # steps in all rows from which fewer, larger tiles pay
 VERY_LONG = 2**24  # [N, T] in float32 without actions: steps in all rows from which programs have several tiles
 PROGRAMS = 4096  # of one warp: about as many as an H200 has room for
@@ -79,11 +80,15 @@ def choose_tile(
         tile = over_actions(window, few, wide, actions, block)
     elif few and SPREAD_BEYOND < T <= SPREAD_UP_TO and not (light and rows > CROWDED // (2 if window == 1024 else 1)):
         return spread(rows, window, light, heavy, wide, storage_bytes)
+    elif storage_bytes == 2 and light and not (few or reverse) and WHOLE_BEYOND < T <= WHOLE_UP_TO and T % 8 == 0:
+        return Tile(1, WHOLE_UP_TO, 4, 1, 16, vector=8)
     else:
         if few:
             most = 32 if long or (light and T <= 4096) else 8 if heavy and T > 1024 else 16
+        elif heavy:
+            most = 16 if T > 512 and storage_bytes > 2 else 8
         else:
-            most = 8 if heavy or (T > 512 and (storage_bytes > 2 or not (light and reverse))) else 16
+            most = 8 if T > 512 and (storage_bytes > 2 or not (light and reverse)) else 16
         run = 4 if wide else min(max(8 if window <= WARP else 4, window // WARP), most)
         warps = 4 if WARP < window <= 4 * WARP else 1 if few or run > 8 or storage_bytes == 2 or window <= WARP else 2
         tile = row_major(window, min(run, window), warps)
