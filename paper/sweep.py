@@ -124,6 +124,7 @@ def plan() -> Iterator[tuple[Case, list[Tile]]]:
     yield from neighbours_in_one_tile()
     yield from many_rows_over_warps()
     yield from neighbours_read_together()
+    yield from windows_of_other_lengths()
 
 
 def few_neighbours() -> Iterator[tuple[Case, list[Tile]]]:
@@ -193,6 +194,16 @@ def neighbours_read_together() -> Iterator[tuple[Case, list[Tile]]]:
     for estimator in ("vtrace", "prefix_sum", "gae", "td_lambda", "eligibility_traces"):
         cuts = ((32, 4, 8), (32, 8, 8), (32, 8, 4), (16, 4, 4), (16, 2, 8), (16, 4, 8), (8, 2, 4))
         yield Case(estimator, 4096, 128, layout="TN"), [Tile(rows, 128, warps, 1, run) for rows, warps, run in cuts]
+
+
+def windows_of_other_lengths() -> Iterator[tuple[Case, list[Tile]]]:
+    """[N, T], many rows that do not begin at multiples of 16, beside windows of nearly the same length that do."""
+    for estimator in ("gae", "prefix_sum", "vtrace"):
+        for shape in ((4096, 1000), (4096, 1008), (16384, 100), (16384, 112), (16384, 250), (16384, 256)):
+            run = 4 if shape[1] <= 128 else 8
+            window = min(power_of_two_at_least(shape[1]), 1024)
+            tile = Tile(1, window, window // run // WARP, 1, run, vector=4)
+            yield Case(estimator, *shape), [tile]
 
 
 def call(case: Case, inputs: dict[str, Any], tile: Tile | None) -> Any:

@@ -78,6 +78,7 @@ BLOCKS = tuple(
     Shape(Tile(8, steps, 1, run=1, group=2), layout, last_first=last_first)
     for steps, layout, last_first in ((1, "NT", False), (1, "TN", True))
 )
+RAGGED = Shape(Tile(16, 8, 1, run=4))  # four neighbours are read together, in half a tile
 WALKS = (Shape(WALKED), Shape(WALKED, "TN", last_first=True))
 
 
@@ -115,7 +116,7 @@ def trials(target: Target) -> Iterator[tuple[Call, Sequence[Shape]]]:
     vectors = (Shape(VECTORS[0], strides="mixed"), *map(Shape, VECTORS))
     yield (
         Call(4, usual, infinite=clips, every_pattern=False, actions=4),
-        (*SHORT[:4], *LONGER[1:2], *FOUR_RUNS, *vectors),
+        (*SHORT[:4], *LONGER[1:2], *FOUR_RUNS, *vectors, RAGGED),
     )
     if "next_policy" in (a.name for a in target.spec.arguments):  # so many actions that the sum is a loop
         yield Call(2, usual, infinite=clips, every_pattern=False, actions=17), SHORT[:1]

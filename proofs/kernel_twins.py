@@ -41,6 +41,7 @@ TWINS: dict[str, tuple[Twin, ...]] = {
         planted("positions of a run go the wrong way", "results[(RUN - 1 - q if REVERSE else q)", "results[q"),
         launched("a launch says that the tiles are even", EVEN=lambda a: True),
         launched("a launch says that vectors fit into an odd window", VECTOR=lambda a: 2 * bool(a["VECTOR"])),
+        launched("a launch says that more steps lie together than do", ALIGNED=lambda a: 2 * a["ALIGNED"]),
         planted("a thread reads the first step of a vector alone", "+ tl.arange(0, VECTOR)", "+ 0 * tl.arange(0, VECTOR)", "offsets_of_part"),
     ),
     "the_kernel_stores_discounted_returns": (

@@ -87,10 +87,19 @@ class SymbolicTriton:
 
     @staticmethod
     def multiple_of(x: Tensor, values: Any) -> Tensor:
-        """A promise to the compiler: along each dimension the first offset is a multiple of the value."""
+        """A promise to the compiler: along each dimension every value-th offset is a multiple of the value."""
         for axis, value in enumerate(values):
-            if (np.take(x.data, [0], axis) % value).any():
+            if (np.take(x.data, range(0, x.shape[axis], value), axis) % value).any():
                 raise Fault(f"an offset is promised to be a multiple of {value}, and is not")
+        return x
+
+    @staticmethod
+    def max_constancy(x: Tensor, values: Any) -> Tensor:
+        """A promise to the compiler: along each dimension so many neighbours are the same."""
+        for axis, value in enumerate(values):
+            groups = np.arange(x.shape[axis]) // value * value
+            if (x.data != np.take(x.data, groups, axis)).any():
+                raise Fault(f"{value} neighbours are promised to be the same, and are not")
         return x
 
     @staticmethod

@@ -614,24 +614,30 @@ def test_runs_of_every_length(path: tuple[str, str], run: int, time_dim: int) ->
 def test_vectors_are_as_long_as_windows_and_strides_allow() -> None:
     """Whatever is read or written step by step: a row that begins elsewhere, a window that ends within a vector."""
     x, ends = torch.zeros(4, 24), torch.zeros(4, 24, dtype=torch.bool)
-    wide, odd = torch.zeros(4, 26)[:, :24], torch.zeros(4, 25, dtype=torch.bool)[:, :24]
-    for inputs, flags, tile, vector in (
-        (x, ends, Tile(16, 8, 1, run=8, vector=8), 8),
-        (x, ends, Tile(16, 8, 1, run=4, vector=8), 4),
-        (x[:, :20], ends[:, :20], Tile(16, 8, 1, run=8, vector=8), 4),
-        (x[:, :18], ends[:, :18], Tile(16, 8, 1, run=8, vector=8), 2),
-        (x[:, :17], ends[:, :17], Tile(16, 8, 1, run=8, vector=8), 1),
-        (wide, ends, Tile(16, 8, 1, run=8, vector=8), 2),
-        (x, odd, Tile(16, 8, 1, run=8, vector=8), 1),
-        (odd[:1].float(), odd[:1], Tile(16, 8, 1, run=8, vector=8), 8),
-        (x, ends, Tile(16, 8, 1, run=8), 0),
-        (x.mT.contiguous().mT, ends.mT.contiguous().mT, Tile(16, 8, 1, run=8, vector=8), 0),
+    wide, gapped = torch.zeros(4, 26)[:, :24], torch.zeros(4, 28)[:, :24]
+    odd, spread = torch.zeros(4, 25, dtype=torch.bool)[:, :24], torch.zeros(4, 48, dtype=torch.bool)[:, ::2]
+    eight, four = Tile(16, 8, 1, run=8, vector=8), Tile(16, 8, 1, run=4, vector=8)
+    for inputs, flags, tile, vector, aligned in (
+        (x, ends, eight, 8, 8),
+        (x, ends, four, 4, 4),
+        (x, ends, replace(eight, vector=0), 0, 8),
+        (x[:, :20], ends[:, :20], eight, 4, 4),
+        (x[:, :18], ends[:, :18], eight, 2, 1),
+        (x[:, :17], ends[:, :17], eight, 1, 1),
+        (gapped, ends, eight, 4, 4),
+        (wide, ends, eight, 2, 1),
+        (x, odd, eight, 1, 1),
+        (odd[:1].float(), odd[:1], eight, 8, 8),
+        (x, spread, eight, 1, 1),
+        (spread.float(), ends, eight, 8, 8),
+        (torch.zeros(4, 48)[:, ::2], ends, eight, 1, 1),
+        (x.mT.contiguous().mT, ends.mT.contiguous().mT, eight, 0, 1),
     ):
         with forced("interpreter" if language.INTERPRETED else "portable", tile):
             (made,) = plan.remembered(partial(rlscan.prefix_sum, inputs, flags))
         if made.launch is None:
             pytest.skip("NOT RUN: launches without a GPU need TRITON_INTERPRET=1")
-        assert made.launch.vector == vector
+        assert (made.launch.vector, made.launch.aligned) == (vector, aligned)
 
 
 # loads, weight, actions, bytes of a number

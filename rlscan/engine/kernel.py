@@ -7,9 +7,9 @@ few operations wait for one another. So a slot is a tuple of RUN tensors, one fo
 [rows, runs] where time is contiguous in memory (TIME_AXIS = 1) and [runs, rows] where rows are (TIME_AXIS = 0). Runs
 stand in the direction of the recurrence; the positions 0 … RUN - 1 within a run stand for ascending time.
 
-In [N, T] a tile is read as it lies in memory, and threads of a warp exchange what they read until each has its run.
-Where a row without actions is spread over several warps that costs too much: there each thread reads its own run,
-VECTOR steps at a time. In [T, N] it reads its own run step by step.
+In [N, T] a tile is read as it lies in memory, ALIGNED steps together, and threads of a warp exchange what they read
+until each has its run. Where a row without actions is spread over several warps that costs too much: there each thread
+reads its own run, VECTOR steps at a time. In [T, N] it reads its own run step by step.
 
 Where rows are few (SPLIT), time is split over programs. A program publishes what its tile does to x as a pair, waits
 for the pairs of the programs behind it, and folds them in an order that does not depend on who was first: same input,
@@ -173,13 +173,25 @@ def beside(x, VECTOR: tl.constexpr):
 
 
 @triton.jit
-def offsets_of_part(per_row, first, time_stride, VECTOR: tl.constexpr):
-    """Where the steps of a part lie that begin with `first`: a vector of memory, if time is contiguous."""
+def inside_window(exists, in_time, EVEN: tl.constexpr, ALIGNED: tl.constexpr):
+    """Whether a row and a step are there: of ALIGNED neighbouring steps all or none."""
+    if EVEN:
+        return exists
+    elif ALIGNED > 1:
+        return tl.max_constancy(exists & in_time, [1, ALIGNED])
+    else:
+        return exists & in_time
+
+
+@triton.jit
+def offsets_of_part(per_row, first, time_stride, VECTOR: tl.constexpr, ALIGNED: tl.constexpr):
+    """Where the steps of a part lie that begin with `first`: in vectors of memory, if time is contiguous."""
     if VECTOR:
         t = tl.expand_dims(first, 2) + tl.arange(0, VECTOR)[None, None, :]
         return tl.multiple_of(tl.expand_dims(per_row, 2) + t * time_stride, [1, 1, VECTOR])
     else:
-        return per_row + first * time_stride
+        offset = per_row + first * time_stride
+        return tl.multiple_of(offset, [1, ALIGNED]) if ALIGNED > 1 else offset
 
 
 @triton.jit
@@ -438,6 +450,7 @@ def affine_scan_kernel(
     SPLIT: tl.constexpr,  # programs in a group, where they share rows; 0 where a program walks over all tiles
     LEVELS: tl.constexpr,  # of groups
     WALK: tl.constexpr,  # tiles of a program, 0 where it walks over several that are all
+    ALIGNED: tl.constexpr,  # steps: divides RUN, T and the strides of rows; 1 where some are not neighbours in memory
     VECTOR: tl.constexpr,  # steps of its run that a thread reads at a time; divides RUN, T, strides of its rows; or 0
     DTYPE: tl.constexpr,
 ):
@@ -445,6 +458,7 @@ def affine_scan_kernel(
     STRIDES: tl.constexpr = ROW_DIMS + 1
     PASSES: tl.constexpr = 2 if SPLIT and WALK > 1 else 1
     TOGETHER: tl.constexpr = TIME_AXIS == 1 and VECTOR == 0
+    TOGETHER_ALIGNED: tl.constexpr = ALIGNED if TOGETHER else 1
     PARTS: tl.constexpr = 1 if TOGETHER else RUN // VECTOR if VECTOR else RUN  # in which a tile is read and written
     PART: tl.constexpr = RUN // PARTS  # positions of a run in each
     RUNS: tl.constexpr = BLOCK_STEPS // RUN
@@ -501,9 +515,9 @@ def affine_scan_kernel(
                 time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
                 for p in tl.static_range(PARTS):
                     t = start + step + p * PART
-                    inside = exists if EVEN else exists & (t < T)
+                    inside = inside_window(exists, t < T, EVEN, TOGETHER_ALIGNED)
                     if KINDS[k] <= PREVIOUS_FLAG:
-                        part = inputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR)
+                        part = inputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, TOGETHER_ALIGNED)
                         loads = loads + (tl.load(part, mask=beside(inside, VECTOR), other=0),)
                     elif KINDS[k] == ROW:
                         loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
@@ -645,8 +659,8 @@ def affine_scan_kernel(
                             result = results[(RUN - 1 - q if REVERSE else q) * len(outputs) + k]
                             positions = positions + (result.to(outputs[k].dtype.element_ty),)
                         t = start + step + p * PART
-                        inside = exists if EVEN else exists & (t < T)
-                        part = outputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR)
+                        inside = inside_window(exists, t < T, EVEN, TOGETHER_ALIGNED)
+                        part = outputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, TOGETHER_ALIGNED)
                         tl.store(part, join_part(positions, PART, VECTOR), mask=beside(inside, VECTOR))
 
                 if WALK != 1:

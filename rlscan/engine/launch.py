@@ -19,6 +19,7 @@ from .spec import Kind, Role, Spec
 from .tiles import UNROLLED, Tile, choose_tile
 
 C_LAUNCHERS = ("3.5.", "3.6.")  # versions of Triton whose launcher is a function in C inside a Python one
+ALIGNED_FROM = 4  # steps that lie together: with fewer, threads exchange what they read more often
 runtime = triton.knobs.runtime
 _address = torch.Tensor.data_ptr
 
@@ -91,11 +92,12 @@ class Launch:
             storage_bytes=window.dtype.itemsize,
         )
         run = min(self.tile.run, self.tile.steps)
-        self.vector = 0
-        if self.tile.vector and time_is_contiguous:
-            stepwise = [*(views[k] for k in views if self.kinds[k] <= Kind.PREVIOUS_FLAG), *outputs]
-            apart = (n for x in stepwise for size, n in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
-            self.vector = math.gcd(min(self.tile.vector, run), window.steps, *apart)
+        stepwise = [*(views[k] for k in views if self.kinds[k] <= Kind.PREVIOUS_FLAG), *outputs]
+        apart = (n for x in stepwise for size, n in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
+        in_order = all(x.stride(-1) == 1 for x in stepwise)
+        together = math.gcd(run, window.steps, *apart) if in_order else 1
+        self.aligned = together if together >= ALIGNED_FROM else 1
+        self.vector = math.gcd(self.tile.vector, together) if self.tile.vector and time_is_contiguous else 0
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         programs = -(-tiles // self.tile.walk) if self.tile.group else 1  # that share a row
         group = self.tile.group if programs > 1 else 0
@@ -133,6 +135,7 @@ class Launch:
             group,
             self.levels,
             self.tile.walk if group else int(tiles == 1),
+            self.aligned,
             self.vector,
             tl.float64 if double else tl.float32,
         )
