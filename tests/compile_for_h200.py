@@ -2,7 +2,8 @@
 
 Run in a process of its own, without TRITON_INTERPRET: `python tests/compile_for_h200.py SETUPS` compiles so many random
 calls of each estimator, `python tests/compile_for_h200.py chosen` tiles that the engine chooses, each kind once for
-every estimator, none of which may spill more than a few bytes. Prints one line a failure and a count.
+every estimator, none of which may spill more than a few bytes, `python tests/compile_for_h200.py vectors` windows that
+have to be read in as few loads as even ones. Prints one line a failure and a count.
 """
 
 import sys
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run fr
 import rlscan
 from paper.bench import rollout
 from paper.compiling import Recorder, recording
-from paper.sass import read
+from paper.sass import counts, read
 from rlscan.engine import forced, launch
 from rlscan.verify.compare import tensor
 from rlscan.verify.fuzz import every_option
@@ -32,6 +33,7 @@ WINDOWS = (
     *(("NT", 8, 16384, torch.float32), ("TN", 4096, 128, torch.float32), ("TN", 4096, 128, torch.float64)),
     *(("TN", 3, 100_003, torch.float32), ("TN", 3, 100_003, torch.float64), ("TN", 40, 4096, torch.bfloat16)),
 )
+A_LOAD_OR_TWO = 2  # of edges, which an even window has elsewhere
 A_FEW = 16  # bytes a thread: what a kernel far below its registers' limit may put in memory
 
 
@@ -59,6 +61,17 @@ def compile_chosen(
         )
 
 
+def compile_in_vectors(estimator: str, recorder: Recorder) -> None:
+    """Rows of 1000 steps begin at multiples of 8, which Triton alone would not know."""
+    loads = {}
+    for steps in (1000, 1024):
+        with forced("triton"):
+            getattr(rlscan, estimator)(**rollout(estimator, False, 4096, steps))
+        loads[steps] = counts(read(recorder.specialised().compile().asm["cubin"])[1])["loads"]
+    if loads[1000] > loads[1024] + A_LOAD_OR_TWO:
+        raise AssertionError(f"loads by the steps of a window: {loads}")
+
+
 def random_calls(count: int, recorder: Recorder) -> Iterator[partial[None]]:
     for estimator in ESTIMATORS:
         for number, setup in enumerate(setups(estimator, count, seed=0)):
@@ -73,10 +86,18 @@ def chosen_tiles(recorder: Recorder) -> Iterator[partial[None]]:
             yield from (partial(compile_chosen, estimator, actions, *window, recorder) for window in WINDOWS)
 
 
+def jobs(what: str, recorder: Recorder) -> Iterator[partial[None]]:
+    if what == "chosen":
+        return chosen_tiles(recorder)
+    if what == "vectors":
+        return (partial(compile_in_vectors, estimator, recorder) for estimator in ESTIMATORS[:-1])
+    return random_calls(int(what), recorder)
+
+
 def main(what: str) -> int:
     compiled = failed = 0
     with recording(launch) as recorder:
-        for job in chosen_tiles(recorder) if what == "chosen" else random_calls(int(what), recorder):
+        for job in jobs(what, recorder):
             try:
                 job()
                 compiled += 1

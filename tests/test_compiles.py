@@ -36,3 +36,7 @@ def test_every_estimator_compiles_for_an_h200() -> None:
 def test_tiles_that_are_chosen_fit_into_registers() -> None:
     """A thread that keeps its steps in memory is many times slower; of one such ptxas 12.8 made wrong code."""
     assert compiled("chosen") == 8 * 6
+
+
+def test_windows_that_triton_thinks_odd_are_read_in_vectors() -> None:
+    assert compiled("vectors") == 7

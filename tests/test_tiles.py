@@ -178,6 +178,7 @@ HALF, LIGHT_HALF, HEAVY_HALF, LIGHT_WIDE = (3, 10, 2), (2, 4, 2), (5, 11, 2), (2
     [
         # a row over several warps
         (64, 256, PLAIN, Tile(1, 256, 1, 1, 8)),
+        (64, 256, WIDE, Tile(1, 128, 1, 1, 4)),
         (64, 257, PLAIN, Tile(1, 512, 4, 1, 4, vector=4)),
         (512, 512, LIGHT, Tile(1, 512, 4, 1, 4, vector=4)),
         (513, 512, LIGHT, Tile(1, 512, 1, 1, 16)),

@@ -21,7 +21,6 @@ from ..affine import apply, apply_span, combine, join_spans, pair_of_span, step_
 from ..language import tl, triton
 from .spec import Kind
 
-VALUE: tl.constexpr = tl.constexpr(int(Kind.VALUE))
 NEXT: tl.constexpr = tl.constexpr(int(Kind.NEXT))
 FLAG: tl.constexpr = tl.constexpr(int(Kind.FLAG))
 PREVIOUS_FLAG: tl.constexpr = tl.constexpr(int(Kind.PREVIOUS_FLAG))
