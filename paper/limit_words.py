@@ -202,12 +202,12 @@ def long(facts: Facts) -> Iterator[str]:
     for cell, at in missed:
         row = facts.code and facts.code.of(**cell)
         if row and label(tuple(cell.values())) == facts.targets["long"]["worst"]:
-            exchanged, twice = number(an_element(row, "shuffles")), row.get("walk", 1) > 1  # a program reads its tiles
+            exchanged, reads_twice = number(an_element(row, "shuffles")), row.get("walk", 1) > 1
             yield (
                 f"The worst, `{cell['estimator']}` at {shape_of(cell)}, has {kernel_words(row)}, of which {exchanged} "
-                "exchange between threads" + ("." if twice else ":")
+                "exchange between threads" + ("." if reads_twice else ":")
             )
-            if not twice:
+            if not reads_twice:
                 yield turns_words(facts, row, at.us("rlscan"), at.us("stream"), cell["seq_len"])
     shares = []
     for cell, at in facts.cells.where(section="long").groups(*keys):

@@ -127,8 +127,8 @@ def test_split_time_is_the_definition(estimator: str, layout: str, path: tuple[s
     if name == "portable":
         pytest.skip("the portable path has no programs")
     rng = np.random.default_rng(0)
-    deep = ((31, DEEP, True), (31, DEEP, False), (31, PAIRS, True))
-    for steps, tile, exact in (*deep, (22, MIDDLE, True), (9, FLAT, True), (34, FOURS, False)):
+    deep = ((31, DEEP, True), (31, DEEP, False), (31, PAIRS, True), (31, PAIRS, False))
+    for steps, tile, exact in (*deep, (22, MIDDLE, True), (9, FLAT, True), (34, FOURS, True), (33, FOURS, False)):
         pattern = np.where(rng.random((2, steps)) < 0.08, rng.integers(1, 4, (2, steps)), 0).astype(np.int8)
         setup = Setup(estimator, layout=layout, tile=tile, actions=2 if estimator == "retrace" else 0)
         compare(fill(setup, pattern, rng, exact=exact), exact=exact, device=device, path=name)

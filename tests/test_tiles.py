@@ -239,6 +239,7 @@ def test_the_rule_at_its_edges_where_time_is_contiguous(
 @pytest.mark.parametrize(
     ("rows", "steps", "kind", "reverse", "wanted"),
     [
+        # a row of two-byte numbers is one tile
         (2049, 2048, LIGHT_HALF, False, Tile(1, 2048, 4, 1, 16, vector=8)),
         (2048, 2048, LIGHT_HALF, False, Tile(1, 1024, 1, 1, 32)),
         (2049, 2048, LIGHT_HALF, True, Tile(1, 512, 1, 1, 16)),
@@ -248,15 +249,13 @@ def test_the_rule_at_its_edges_where_time_is_contiguous(
         (2049, 1536, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
         (2049, 2044, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
         (2049, 2056, LIGHT_HALF, False, Tile(1, 256, 1, 1, 8)),
+        # over very long rows walks are shorter, where little is read
+        (1, 2**24, LIGHT, False, Tile(1, 512, 1, 1, 16, 32, 8)),
+        (1, 2**24, HEAVY, False, Tile(1, 256, 1, 1, 8, 32, 32)),
     ],
     ids=str,
 )
-def test_the_rule_at_its_edges_where_a_row_of_small_numbers_is_one_tile(
+def test_the_rule_at_its_edges_where_the_direction_counts(
     rows: int, steps: int, kind: tuple[int, int, int], reverse: bool, wanted: Tile
 ) -> None:
     assert wanted == ruled(rows, steps, kind, 0, time_is_contiguous=True, reverse=reverse)
-
-
-def test_forward_scans_over_very_long_rows_have_shorter_walks() -> None:
-    for kind, wanted in ((LIGHT, Tile(1, 512, 1, 1, 16, 32, 8)), (HEAVY, Tile(1, 256, 1, 1, 8, 32, 32))):
-        assert wanted == ruled(1, 2**24, kind, 0, time_is_contiguous=True, reverse=False)
