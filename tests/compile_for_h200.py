@@ -17,9 +17,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run from the checkout, not installed
 
 import rlscan
-from paper.bench import rollout
+from paper.bench import Inputs, rollout
 from paper.compiling import Recorder, recording
-from paper.sass import counts, read
+from paper.sass import Instruction, counts, read
 from rlscan.engine import forced, launch
 from rlscan.verify.compare import tensor
 from rlscan.verify.fuzz import every_option
@@ -48,13 +48,18 @@ def compile_call(setup: Setup, rows: int, steps: int, recorder: Recorder) -> Non
     recorder.specialised().compile()
 
 
+def machine_code(estimator: str, inputs: Inputs, recorder: Recorder) -> tuple[dict[str, int], list[Instruction]]:
+    """Resources and instructions of the kernel that the engine chooses."""
+    with forced("triton"):
+        getattr(rlscan, estimator)(**inputs)
+    return read(recorder.specialised().compile().asm["cubin"])
+
+
 def compile_chosen(
     estimator: str, actions: int, layout: str, rows: int, steps: int, dtype: torch.dtype, recorder: Recorder
 ) -> None:
     inputs = rollout(estimator, False, rows, steps, dtype=dtype, actions=actions, layout=layout)
-    with forced("triton"):
-        getattr(rlscan, estimator)(**inputs)
-    used, _ = read(recorder.specialised().compile().asm["cubin"])
+    used, _ = machine_code(estimator, inputs, recorder)
     if used["spilled_bytes"] > A_FEW:
         raise AssertionError(
             f"{used['spilled_bytes']} bytes a thread are spilled, beside {used['registers']} registers"
@@ -63,11 +68,10 @@ def compile_chosen(
 
 def compile_in_vectors(estimator: str, recorder: Recorder) -> None:
     """Rows of 1000 steps begin at multiples of 8, which Triton alone would not know."""
-    loads = {}
-    for steps in (1000, 1024):
-        with forced("triton"):
-            getattr(rlscan, estimator)(**rollout(estimator, False, 4096, steps))
-        loads[steps] = counts(read(recorder.specialised().compile().asm["cubin"])[1])["loads"]
+    loads = {
+        steps: counts(machine_code(estimator, rollout(estimator, False, 4096, steps), recorder)[1])["loads"]
+        for steps in (1000, 1024)
+    }
     if loads[1000] > loads[1024] + A_LOAD_OR_TWO:
         raise AssertionError(f"loads by the steps of a window: {loads}")
 

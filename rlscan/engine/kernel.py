@@ -543,7 +543,7 @@ def affine_scan_kernel(
                     policy_stride = strides[POLICY_GROUP * STRIDES + ROW_DIMS]
                     for p in tl.static_range(1 if TOGETHER else RUN):
                         t = start + step if TOGETHER else start + run_step + p
-                        inside = exists if EVEN else exists & (t < T)
+                        inside = inside_window(exists, t < T, EVEN, 1)
                         expectations = expectations + (
                             expectation(
                                 *(inputs[k], policy, per_row + t * time_stride, policy_row + t * policy_stride),
