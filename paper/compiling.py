@@ -77,7 +77,8 @@ def signature(value: Any, path: tuple[int, ...], constants: dict[Any, Any], attr
     if isinstance(value, tuple):
         return tuple(signature(x, (*path, i), constants, attributes) for i, x in enumerate(value))
     if isinstance(value, torch.Tensor):
-        attributes[path] = [["tt.divisibility", 16]]
+        if value.data_ptr() % 16 == 0:
+            attributes[path] = [["tt.divisibility", 16]]
         return TYPES[value.dtype]
     if isinstance(value, float):
         return "fp32"

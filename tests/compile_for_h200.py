@@ -3,9 +3,11 @@
 Run in a process of its own, without TRITON_INTERPRET: `python tests/compile_for_h200.py SETUPS` compiles so many random
 calls of each estimator, `python tests/compile_for_h200.py chosen` tiles that the engine chooses, each kind once for
 every estimator, none of which may spill more than a few bytes, `python tests/compile_for_h200.py vectors` windows that
-have to be read in as few loads as even ones. Prints one line a failure and a count.
+have to be read in as few loads as even ones, and tensors that no vector may be read of. Prints one line a failure and
+a count.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -34,6 +36,7 @@ WINDOWS = (
     *(("TN", 3, 100_003, torch.float32), ("TN", 3, 100_003, torch.float64), ("TN", 40, 4096, torch.bfloat16)),
 )
 A_LOAD_OR_TWO = 2  # of edges, which an even window has elsewhere
+WIDE = re.compile(r"\.(64|128)\b")  # bits of a load
 A_FEW = 16  # bytes a thread: what a kernel far below its registers' limit may put in memory
 
 
@@ -76,6 +79,17 @@ def compile_in_vectors(estimator: str, recorder: Recorder) -> None:
         raise AssertionError(f"loads by the steps of a window: {loads}")
 
 
+def compile_unaligned(estimator: str, recorder: Recorder) -> None:
+    """Tensors that begin one number later than vectors do; rows are as far apart as vectors allow."""
+    inputs = {
+        name: x.new_empty(x.numel() + 1)[1:].view(x.shape) if torch.is_tensor(x) and x.ndim > 1 else x
+        for name, x in rollout(estimator, False, 4096, 1000).items()
+    }
+    _, instructions = machine_code(estimator, inputs, recorder)
+    if wide := [one.opcode for one in instructions if one.opcode.startswith("LDG") and WIDE.search(one.opcode)]:
+        raise AssertionError(f"vectors are read of tensors that are not aligned: {wide}")
+
+
 def random_calls(count: int, recorder: Recorder) -> Iterator[partial[None]]:
     for estimator in ESTIMATORS:
         for number, setup in enumerate(setups(estimator, count, seed=0)):
@@ -94,7 +108,8 @@ def jobs(what: str, recorder: Recorder) -> Iterator[partial[None]]:
     if what == "chosen":
         return chosen_tiles(recorder)
     if what == "vectors":
-        return (partial(compile_in_vectors, estimator, recorder) for estimator in ESTIMATORS[:-1])
+        checks = compile_in_vectors, compile_unaligned
+        return (partial(check, estimator, recorder) for estimator in ESTIMATORS[:-1] for check in checks)
     return random_calls(int(what), recorder)
 
 

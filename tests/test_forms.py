@@ -28,10 +28,10 @@ def called(path: Path, estimator: str, arguments: dict[str, Any]) -> tuple[torch
         return as_tuple(getattr(rlscan, estimator)(**arguments))
 
 
-def example_of(estimator: str, **setup: Any) -> Example:
-    """Three rows of nine steps, dyadic, so that every form has to agree bit for bit."""
+def example_of(estimator: str, steps: int = 9, **setup: Any) -> Example:
+    """Three rows, dyadic, so that every form has to agree bit for bit."""
     rng = np.random.default_rng(0)
-    pattern = rng.integers(0, 4, (3, 9)) * rng.integers(0, 2, (3, 9))
+    pattern = rng.integers(0, 4, (3, steps)) * rng.integers(0, 2, (3, steps))
     return fill(Setup(estimator, **setup), pattern, rng, exact=True)
 
 
@@ -74,6 +74,17 @@ def test_more_views_agree(path: Path, estimator: str, view: str) -> None:
             for name, x in packed.items()
         }
     same_bits(called(path, estimator, viewed), called(path, estimator, packed))
+
+
+@every_estimator
+def test_windows_within_rows_agree(path: Path, estimator: str) -> None:
+    """Rows whose distance is a multiple of 16, windows that begin at the second step: wide loads would be unaligned."""
+    packed = keywords(example_of(estimator, 24), path[1])
+    within = {
+        name: torch.cat([x[:, :1], x, x[:, :7]], 1)[:, 1:25] if torch.is_tensor(x) and x.ndim > 1 else x
+        for name, x in packed.items()
+    }
+    same_bits(called(path, estimator, within), called(path, estimator, packed))
 
 
 @law(*WITH_WEIGHTS, "prefix_sum", exact=(False,))

@@ -449,7 +449,7 @@ def affine_scan_kernel(
     SPLIT: tl.constexpr,  # programs in a group, where they share rows; 0 where a program walks over all tiles
     LEVELS: tl.constexpr,  # of groups
     WALK: tl.constexpr,  # tiles of a program, 0 where it walks over several that are all
-    ALIGNED: tl.constexpr,  # steps: divides RUN, T and the strides of rows; 1 where some are not neighbours in memory
+    ALIGNED: tl.constexpr,  # steps that are read together: divides RUN, T, strides of rows; 1 in [T, N] or with VECTOR
     VECTOR: tl.constexpr,  # steps of its run that a thread reads at a time; divides RUN, T, strides of its rows; or 0
     DTYPE: tl.constexpr,
 ):
@@ -457,7 +457,6 @@ def affine_scan_kernel(
     STRIDES: tl.constexpr = ROW_DIMS + 1
     PASSES: tl.constexpr = 2 if SPLIT and WALK > 1 else 1
     TOGETHER: tl.constexpr = TIME_AXIS == 1 and VECTOR == 0
-    TOGETHER_ALIGNED: tl.constexpr = ALIGNED if TOGETHER else 1
     PARTS: tl.constexpr = 1 if TOGETHER else RUN // VECTOR if VECTOR else RUN  # in which a tile is read and written
     PART: tl.constexpr = RUN // PARTS  # positions of a run in each
     RUNS: tl.constexpr = BLOCK_STEPS // RUN
@@ -514,9 +513,9 @@ def affine_scan_kernel(
                 time_stride = strides[GROUPS[k] * STRIDES + ROW_DIMS]
                 for p in tl.static_range(PARTS):
                     t = start + step + p * PART
-                    inside = inside_window(exists, t < T, EVEN, TOGETHER_ALIGNED)
+                    inside = inside_window(exists, t < T, EVEN, ALIGNED)
                     if KINDS[k] <= PREVIOUS_FLAG:
-                        part = inputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, TOGETHER_ALIGNED)
+                        part = inputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, ALIGNED)
                         loads = loads + (tl.load(part, mask=beside(inside, VECTOR), other=0),)
                     elif KINDS[k] == ROW:
                         loads = loads + (tl.load(inputs[k] + per_row, mask=exists, other=0),)
@@ -658,8 +657,8 @@ def affine_scan_kernel(
                             result = results[(RUN - 1 - q if REVERSE else q) * len(outputs) + k]
                             positions = positions + (result.to(outputs[k].dtype.element_ty),)
                         t = start + step + p * PART
-                        inside = inside_window(exists, t < T, EVEN, TOGETHER_ALIGNED)
-                        part = outputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, TOGETHER_ALIGNED)
+                        inside = inside_window(exists, t < T, EVEN, ALIGNED)
+                        part = outputs[k] + offsets_of_part(per_row, t, time_stride, VECTOR, ALIGNED)
                         tl.store(part, join_part(positions, PART, VECTOR), mask=beside(inside, VECTOR))
 
                 if WALK != 1:

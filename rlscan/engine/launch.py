@@ -19,7 +19,7 @@ from .spec import Kind, Role, Spec
 from .tiles import UNROLLED, Tile, choose_tile
 
 C_LAUNCHERS = ("3.5.", "3.6.")  # versions of Triton whose launcher is a function in C inside a Python one
-ALIGNED_FROM = 4  # steps that lie together: with fewer, threads exchange what they read more often
+FEWEST_ALIGNED = 4  # steps that are read together: with fewer, threads exchange what they read more often
 runtime = triton.knobs.runtime
 _address = torch.Tensor.data_ptr
 
@@ -95,9 +95,12 @@ class Launch:
         stepwise = [*(views[k] for k in views if self.kinds[k] <= Kind.PREVIOUS_FLAG), *outputs]
         apart = (n for x in stepwise for size, n in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
         in_order = all(x.stride(-1) == 1 for x in stepwise)
-        together = math.gcd(run, window.steps, *apart) if in_order else 1
-        self.aligned = together if together >= ALIGNED_FROM else 1
-        self.vector = math.gcd(self.tile.vector, together) if self.tile.vector and time_is_contiguous else 0
+        neighbours = math.gcd(run, window.steps, *apart) if in_order else 1
+        self.vector, self.aligned = 0, 1
+        if time_is_contiguous and self.tile.vector:
+            self.vector = math.gcd(self.tile.vector, neighbours)
+        elif time_is_contiguous and neighbours >= FEWEST_ALIGNED:
+            self.aligned = neighbours
         tiles, blocks = -(-window.steps // self.tile.steps), -(-rows // self.tile.rows)
         programs = -(-tiles // self.tile.walk) if self.tile.group else 1  # that share a row
         group = self.tile.group if programs > 1 else 0
@@ -218,8 +221,13 @@ def reach(view: torch.Tensor) -> int:
 
 
 def merge_rows(sizes: tuple[int, ...], layouts: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Adjacent row dimensions become one where every layout allows it; dimensions of size 1 go."""
-    kept = [axis for axis, size in enumerate(sizes) if size != 1] or [0]
+    """Adjacent row dimensions become one where every layout allows it; dimensions of size 1 go.
+
+    A single row is 0 from the next: the kernel promises alignment of rows that are not there as well.
+    """
+    kept = [axis for axis, size in enumerate(sizes) if size != 1]
+    if not kept:
+        return (1,), [(0, layout[-1]) for layout in layouts]
     merged = [sizes[axis] for axis in kept]
     rows = [[layout[axis] for axis in kept] for layout in layouts]
     for axis in reversed(range(len(merged) - 1)):
