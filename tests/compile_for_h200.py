@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # paper/ is run fr
 import rlscan
 from paper.bench import Inputs, rollout
 from paper.compiling import Recorder, recording
-from paper.sass import Instruction, counts, read
+from paper.sass import Instruction, read
 from rlscan.engine import forced, launch
 from rlscan.verify.compare import tensor
 from rlscan.verify.fuzz import every_option
@@ -70,24 +70,23 @@ def compile_chosen(
 
 
 def compile_in_vectors(estimator: str, recorder: Recorder) -> None:
-    """Rows of 1000 steps begin at multiples of 8, which Triton alone would not know."""
-    loads = {
-        steps: counts(machine_code(estimator, rollout(estimator, False, 4096, steps), recorder)[1])["loads"]
-        for steps in (1000, 1024)
-    }
-    if loads[1000] > loads[1024] + A_LOAD_OR_TWO:
-        raise AssertionError(f"loads by the steps of a window: {loads}")
+    """Rows of 1000 steps begin at multiples of 8, which Triton alone would not know; one number later, nowhere."""
 
+    def loads(inputs: Inputs) -> list[str]:
+        return [one.opcode for one in machine_code(estimator, inputs, recorder)[1] if one.opcode.startswith("LDG")]
 
-def compile_unaligned(estimator: str, recorder: Recorder) -> None:
-    """Tensors that begin one number later than vectors do; rows are as far apart as vectors allow."""
-    inputs = {
+    even, inputs = rollout(estimator, False, 4096, 1024), rollout(estimator, False, 4096, 1000)
+    late = {
         name: x.new_empty(x.numel() + 1)[1:].view(x.shape) if torch.is_tensor(x) and x.ndim > 1 else x
-        for name, x in rollout(estimator, False, 4096, 1000).items()
+        for name, x in inputs.items()
     }
-    _, instructions = machine_code(estimator, inputs, recorder)
-    if wide := [one.opcode for one in instructions if one.opcode.startswith("LDG") and WIDE.search(one.opcode)]:
+    of_even, of_odd, of_late = map(loads, (even, inputs, late))
+    if len(of_odd) > len(of_even) + A_LOAD_OR_TWO:
+        raise AssertionError(f"{len(of_odd)} loads of 1000 steps, and of 1024 {len(of_even)}")
+    if wide := [opcode for opcode in of_late if WIDE.search(opcode)]:
         raise AssertionError(f"vectors are read of tensors that are not aligned: {wide}")
+    if 3 * len(of_odd) > len(of_late):
+        raise AssertionError(f"{len(of_odd)} loads, and where no vector can be read {len(of_late)}")
 
 
 def random_calls(count: int, recorder: Recorder) -> Iterator[partial[None]]:
@@ -108,8 +107,7 @@ def jobs(what: str, recorder: Recorder) -> Iterator[partial[None]]:
     if what == "chosen":
         return chosen_tiles(recorder)
     if what == "vectors":
-        checks = compile_in_vectors, compile_unaligned
-        return (partial(check, estimator, recorder) for estimator in ESTIMATORS[:-1] for check in checks)
+        return (partial(compile_in_vectors, estimator, recorder) for estimator in ESTIMATORS[:-1])
     return random_calls(int(what), recorder)
 
 
