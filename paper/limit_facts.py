@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from paper.text import ABSENT, number
@@ -39,6 +40,7 @@ class Facts(NamedTuple):
     code: Code | None
     accesses: Row | None
     first_calls: Row | None
+    swept: tuple[Row, ...] = ()  # shapes whose tiles were measured later than the targets, with the file
 
     @property
     def multiprocessors(self) -> int:
@@ -89,6 +91,28 @@ def kernel_words(row: Row) -> str:
         f"{row['registers']} registers a thread{spilled}, so {row['warps_an_sm']} warps a multiprocessor, and "
         f"{number(an_element(row))} instructions an element"
     )
+
+
+def swept_words(facts: Facts, **cell: Any) -> Iterator[str]:
+    """What a later sweep of tiles found at this cell."""
+    wanted = {"truncated": False, "actions": 4, "layout": "NT", "dtype": "float32", **cell}
+    for shape in facts.swept:
+        if any(shape[name] != x for name, x in wanted.items()):
+            continue
+        rows = sorted((row for row in shape["rows"] if row["us"] is not None), key=lambda row: row["us"])
+        rule = next((row for row in rows if row["chosen"]), None)
+        if rule:
+            fastest, code = rows[0], facts.code and facts.code.of(**cell)
+            height, steps, warps, _, run, *_ = fastest["tile"]
+            parts = {"tile_rows": height, "tile_steps": steps, "warps": warps, "run": run}
+            is_rule = code and all(code[name] == x for name, x in parts.items())
+            yield (
+                f"A [later sweep](results/{shape['file']}) of {len(rows)} tiles has {number(fastest['us'])} µs for the "
+                f"fastest, {percent(shape['stream_us'] / fastest['us'])} of stream bandwidth, beside "
+                f"{number(rule['us'])} µs for the tile that was the rule."
+                + " The fastest is the rule since."
+                * bool(is_rule)
+            )
 
 
 def turns_words(facts: Facts, row: Row, us: float, stream: float, steps: int) -> str:

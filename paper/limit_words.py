@@ -18,6 +18,7 @@ from paper.limit_facts import (
     percent,
     shape_of,
     share,
+    swept_words,
     turns_words,
     warps_words,
 )
@@ -241,6 +242,13 @@ def time_major(facts: Facts) -> Iterator[str]:
             )
 
 
+def bandwidth(facts: Facts) -> Iterator[str]:
+    for cell, at in [x for section in ("grid", "bandwidth") for x in missed_cells(facts, "bandwidth", section, *CELL)]:
+        us, stream = (at.us(name, metric="device") for name in ("rlscan", "stream"))
+        yield f"`{cell['estimator']}` at {shape_of(cell)}: {number(us)} µs, {percent(stream / us)} of stream bandwidth."
+        yield from swept_words(facts, **cell)
+
+
 def half(facts: Facts) -> Iterator[str]:
     for cell, at in missed_cells(facts, "half", "half", "estimator", "num_envs", "seq_len"):
         narrow, wide = (at.where(dtype=dtype) for dtype in ("bfloat16", "float32"))
@@ -261,6 +269,7 @@ def half(facts: Facts) -> Iterator[str]:
                 f"{number(an_element(second))} in bfloat16, with {first['warps_an_sm']} and {second['warps_an_sm']} "
                 "warps a multiprocessor."
             )
+        yield from swept_words(facts, **cell, dtype="bfloat16")
 
 
 def guard(facts: Facts) -> Iterator[str]:
@@ -318,6 +327,7 @@ PARAGRAPHS: dict[str, Callable[[Facts], Iterator[str]]] = {
     "retrace_long": retrace_long,
     "long": long,
     "time_major": time_major,
+    "bandwidth": bandwidth,
     "half": half,
     "guard": guard,
 }
