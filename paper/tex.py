@@ -15,6 +15,7 @@ MEASURE = 146  # characters of the smallest font that fit on a line of the page
 SIZES = (("small", 108), ("footnotesize", 124), ("scriptsize", MEASURE))
 NARROW = 9  # characters that a column has at least, for its head
 PROSE = 26  # characters from which a column is set as paragraphs
+CROWDED = 12  # columns beyond which they stand closer together
 FLOATING = 18  # rows up to which a table stays on one page
 CAPTION = 160  # characters up to which a paragraph before a table is its caption
 ABSENT = "not measured"
@@ -145,6 +146,8 @@ def table(block: list[str], caption: str, label: str) -> str:
     title = titled(caption, label)
     if len(body) <= FLOATING:
         lines = [r"\begin{table}[htbp]", r"\centering", title, rf"\{size}", rf"\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"]
+        if len(widths) > CROWDED:
+            lines.insert(-1, r"\setlength{\tabcolsep}{2pt}")
         return "\n".join(
             [*lines, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
         )
