@@ -14,6 +14,7 @@ SCHEDULERS = 4  # of a multiprocessor: each begins one instruction of one warp a
 BOOST = 1980.0  # MHz, the highest clock of an H200 (nvidia-smi -q -d CLOCK)
 SHORT = 10.0  # µs: below it a launch and one warp's chain of instructions are most of the time
 LONG = 2**24  # steps of the one long row
+USUAL = {"truncated": False, "actions": 4, "layout": "NT", "dtype": "float32"}  # of a cell that does not say
 
 
 class Code:
@@ -25,7 +26,7 @@ class Code:
 
     def of(self, guarded: bool = True, **cell: Any) -> Row | None:
         """The kernel that this call launches, with the number of its programs."""
-        wanted = {"truncated": False, "actions": 4, "layout": "NT", "dtype": "float32", **cell}
+        wanted = {**USUAL, **cell}
         for row in self.rows:
             for one in row["cells"] if row["guarded"] == guarded else ():
                 if all(one[name] == x for name, x in wanted.items()):
@@ -95,24 +96,22 @@ def kernel_words(row: Row) -> str:
 
 def swept_words(facts: Facts, **cell: Any) -> Iterator[str]:
     """What a later sweep of tiles found at this cell."""
-    wanted = {"truncated": False, "actions": 4, "layout": "NT", "dtype": "float32", **cell}
+    wanted = {**USUAL, **cell}
+    code = facts.code and facts.code.of(**cell)
+    now = code and [code[part] for part in ("tile_rows", "tile_steps", "warps", "run")]
     for shape in facts.swept:
-        if any(shape[name] != x for name, x in wanted.items()):
-            continue
         rows = sorted((row for row in shape["rows"] if row["us"] is not None), key=lambda row: row["us"])
         rule = next((row for row in rows if row["chosen"]), None)
-        if rule:
-            fastest, code = rows[0], facts.code and facts.code.of(**cell)
-            height, steps, warps, _, run, *_ = fastest["tile"]
-            parts = {"tile_rows": height, "tile_steps": steps, "warps": warps, "run": run}
-            is_rule = code and all(code[name] == x for name, x in parts.items())
+        if rule and all(shape[name] == x for name, x in wanted.items()):
+            fastest = rows[0]
             yield (
                 f"A [later sweep](results/{shape['file']}) of {len(rows)} tiles has {number(fastest['us'])} µs for the "
                 f"fastest, {percent(shape['stream_us'] / fastest['us'])} of stream bandwidth, beside "
                 f"{number(rule['us'])} µs for the tile that was the rule."
-                + " The fastest is the rule since."
-                * bool(is_rule)
             )
+            alike = [row for row in rows if [*row["tile"][:3], row["tile"][4]] == now]
+            if alike == [fastest] and rule is not fastest:
+                yield "The fastest is the rule since."
 
 
 def turns_words(facts: Facts, row: Row, us: float, stream: float, steps: int) -> str:

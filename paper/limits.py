@@ -25,10 +25,11 @@ def load(root: Path, folder: str, head: Row, targets: Row, cells: Cells) -> Fact
     code = found("sm90/machine_code.json")
     others = (found(f"{folder}/{name}.json") for name in ("accesses", "first_calls"))
     swept: list[Row] = []
-    for file in sorted((root / "paper" / "results" / folder).glob("tiles*.json")):
-        sweep = json.loads(file.read_text())
-        if sweep["date"] > head["date"]:
-            swept += ({**shape, "file": f"{folder}/{file.name}"} for shape in sweep["shapes"])
+    for path in sorted((root / "paper" / "results" / folder).glob("tiles*.json")):
+        file = f"{folder}/{path.name}"
+        sweep = found(file)
+        if sweep and sweep["date"] > head["date"]:
+            swept += ({**shape, "file": file} for shape in sweep["shapes"])
     return Facts(targets, cells, head, Code(code) if code else None, *others, tuple(swept))
 
 

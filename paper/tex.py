@@ -144,14 +144,13 @@ def table(block: list[str], caption: str, label: str) -> str:
     head = " & ".join(heading(text, width) for text, width in zip(found.head, widths, strict=True)) + r" \\"
     body = [" & ".join(map(inline, row)) + r" \\" for row in found.body]
     title = titled(caption, label)
+    style = rf"\{size}" + (r"\setlength{\tabcolsep}{2pt}" if len(widths) > CROWDED else "")
     if len(body) <= FLOATING:
-        lines = [r"\begin{table}[htbp]", r"\centering", title, rf"\{size}", rf"\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"]
-        if len(widths) > CROWDED:
-            lines.insert(-1, r"\setlength{\tabcolsep}{2pt}")
+        lines = [r"\begin{table}[htbp]", r"\centering", title, style, rf"\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"]
         return "\n".join(
             [*lines, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
         )
-    lines = [rf"\begingroup\{size}", rf"\begin{{longtable}}{{@{{}}{kinds}@{{}}}}", rf"{title}\\", r"\toprule"]
+    lines = [rf"\begingroup{style}", rf"\begin{{longtable}}{{@{{}}{kinds}@{{}}}}", rf"{title}\\", r"\toprule"]
     lines += [head, r"\midrule", r"\endfirsthead", r"\toprule", head, r"\midrule", r"\endhead"]
     lines += [r"\bottomrule", r"\endlastfoot"]
     return "\n".join([*lines, *body, r"\end{longtable}", r"\endgroup"])

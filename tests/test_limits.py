@@ -151,16 +151,27 @@ def test_a_repeat_of_the_headline_that_misses_is_named_with_its_trials() -> None
 
 def test_a_later_sweep_of_tiles_is_quoted_at_its_own_cell_alone(facts: limits.Facts) -> None:
     cell = {"estimator": "vtrace", "num_envs": 4096, "seq_len": 2048, "truncated": False, "actions": 4}
-    times = ((60.0, True), (50.0, False), (None, False))
-    tiles = [{"tile": [2, 256, 2, 1, 8, 0, 1, 0], "us": us, "chosen": chosen} for us, chosen in times]
-    shape = {**cell, "layout": "NT", "dtype": "float32", "stream_us": 40.0, "rows": tiles, "file": "x/tiles_y.json"}
-    text = limits.paragraph(facts._replace(swept=(shape, {**shape, "num_envs": 3})), "bandwidth")
+    cell |= {"layout": "NT", "dtype": "float32"}
+    rule, fastest, unlike = [2, 256, 2, 1, 8, 0, 1, 0], [4, 128, 4, 1, 4, 0, 1, 0], [4, 128, 4, 1, 4, 0, 1, 4]
+    tiles = [{"tile": rule, "us": 60.0, "chosen": True}, {"tile": fastest, "us": 50.0, "chosen": False}]
+    shape = {**cell, "stream_us": 40.0, "rows": tiles, "file": "x/tiles_y.json"}
+
+    def said(shape: dict[str, Any], code: Code | None = None) -> str:
+        return limits.paragraph(facts._replace(swept=(shape, {**shape, "num_envs": 3}), code=code), "bandwidth")
+
+    unmeasured = {"tile": unlike, "us": None, "chosen": False}
+    text = said({**shape, "rows": [*tiles, unmeasured]})
     assert text.count("later sweep") == 1
     assert "`vtrace` at 4096×2048: " in text
     assert (
         "A [later sweep](results/x/tiles_y.json) of 2 tiles has 50.0 µs for the fastest, 80 % of stream bandwidth, "
         "beside 60.0 µs for the tile that was the rule."
     ) in text
+    # machine code is of the fastest, or of a tile that it does not tell from another
+    since = "The fastest is the rule since."
+    assert since not in text
+    assert since in said(shape, code_of([cell]))
+    assert since not in said({**shape, "rows": [*tiles, {**unmeasured, "us": 55.0}]}, code_of([cell]))
 
 
 @pytest.mark.parametrize("name", ["rlscan", "doubling", "associative", "cuda_rows_prepared", "unguarded", "stream"])
