@@ -10,7 +10,7 @@ import torch
 
 from paper.baselines import TRUNCATES
 from paper.bench import original, rollout, tables
-from paper.verdicts import HEADLINE, LARGE, RUNS
+from paper.verdicts import HEADLINE, LARGE, PATIENCE, RUNS
 from rlscan.verify.strategies import ESTIMATORS
 
 SEVEN = tuple(name for name in ESTIMATORS if name != "linear_scan")
@@ -31,6 +31,7 @@ class Job(NamedTuple):
     layout: str = "NT"
     dtype: str = "float32"
     repeats: int = 1
+    patience: int = 0  # trials that are measured again, at most, while the host is slower than its own pace
     stream: bool = False
     seed: int = 0
 
@@ -65,20 +66,23 @@ def shapes_of(block: dict[str, Any]) -> list[tuple[int, int]]:
 def of_table(name: str, seed: int = 0) -> Iterator[Job]:
     """The cells of a block of tables.toml that has a section."""
     block = tables()[name]
+    section = block["section"]
     for shape in shapes_of(block):
         for actions in block.get("actions", [4]):
             for estimator in block["estimators"]:
                 both = estimator in TRUNCATES and block.get("truncated", False)
+                headline = section == "grid" and shape == HEADLINE
                 for truncated in (False, True) if both else (False,):
                     yield Job(
-                        block["section"],
+                        section,
                         estimator,
                         shape,
                         tuple(block["implementations"]),
                         tuple(block["metrics"]),
                         truncated,
                         actions,
-                        repeats=RUNS if block["section"] == "grid" and shape == HEADLINE else 1,
+                        repeats=RUNS if headline else 1,
+                        patience=PATIENCE[section] if headline or section == "rows" else 0,
                         stream=math.prod(shape) >= {"large": LARGE, "all": 0}.get(block.get("stream"), math.inf),
                         seed=seed,
                     )

@@ -58,7 +58,7 @@ def headline(facts: Facts) -> Iterator[str]:
             if again:
                 yield (
                     f"{again} trials of this call were measured again, because the host was slower than its own pace; "
-                    f"after {PATIENCE} its pace is no longer taken."
+                    f"after {PATIENCE['grid']} its pace is no longer taken."
                 )
 
 

@@ -80,8 +80,8 @@ def provenance(head: dict[str, Any]) -> str:
             "",
             f"- **Full call**: {protocol['timer']}; {trials(protocol)}. Implementations take turns within a trial. "
             f"{LOOP} At {by(HEADLINE)} there are ten such runs, of which a table has the least of each "
-            "implementation; their trials are measured again while the host is slower than its own pace, as often as "
-            "`headline` says.",
+            "implementation. Their trials, and those beside one CUDA thread a row, are measured again while the host "
+            "is slower than its own pace, as often as `headline` and `rows_full` say.",
             "- A full call of a small shape is the host's time, and the host's pace changed between cells: compare the "
             "implementations of one cell, and not the µs of two.",
             "- **Device time**: a CUDA graph of many calls, replayed, over inputs that rotate so that large ones are "

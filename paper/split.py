@@ -44,15 +44,14 @@ def notes(name: str, rows: list[Row]) -> list[str]:
     if any(row["implementation"] == "loop" for row in rows):
         found.append(LOOP)
     runs = [row for row in rows if matches_headline(row)]
-    again = measured_again(runs)
+    again = measured_again(rows)
     if runs:
         which = "the first of ten runs" if name == "table3" else "the least of ten runs of each implementation"
         found.append(f"{HEADLINE[0]} × {HEADLINE[1]}: {which}.")
     if again:
         where = "; their samples are in table4.json and table6.json" if name == "table3" else ", their samples kept"
-        found.append(
-            f"{again} of its trials were measured again, because the host was slower than its own pace{where}."
-        )
+        trials = f"{again} {'of its ' * bool(runs)}trials"
+        found.append(f"{trials} were measured again, because the host was slower than its own pace{where}.")
     return found
 
 

@@ -33,7 +33,7 @@ from paper.keeping import write
 from paper.libraries import PUFFERLIB, absent
 from paper.timing import device_samples, host_pace, host_samples, rotation, stream_samples
 from paper.unguarded import without_guard
-from paper.verdicts import PATIENCE, ROWS, evaluate, wholes
+from paper.verdicts import ROWS, evaluate, wholes
 from rlscan.engine import forced
 from rlscan.engine.kernel import affine_scan_kernel
 from rlscan.engine.plan import remembered
@@ -152,7 +152,7 @@ def measure(ready: Ready, own_pace: Any) -> list[dict[str, Any]]:
     quick = {name: f for name, f in ready.functions.items() if name != "loop"}
     for metric in job.metrics:
         if metric == "full":
-            steady = Steady(own_pace, PATIENCE if job.repeats > 1 else 0)
+            steady = Steady(own_pace, job.patience)
             for repeat in range(job.repeats):
                 samples = time_side_by_side(quick, inputs, protocol, "cuda", steady)
                 disturbed, steady.disturbed = steady.disturbed, []

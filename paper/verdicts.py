@@ -9,7 +9,7 @@ from typing import Any
 HEADLINE = (4096, 128)
 LARGE = 2**23  # N·T from which bandwidth counts
 RUNS = 10  # of the headline
-PATIENCE = 60  # trials of them that are measured again, an estimator
+PATIENCE = {"grid": 60, "rows": 20}  # trials of a cell that are measured again: of the headline alone, and of every row
 ROWS = "targets_rows.json"  # where rows are that say nothing else
 
 
@@ -42,6 +42,15 @@ class Cells:
 def measured_again(rows: Iterable[dict[str, Any]]) -> int:
     """Trials beside a slow host, in which every implementation took its turns."""
     return sum(len(row.get("disturbed", ())) for row in rows if row["implementation"] == "rlscan")
+
+
+def again_words(cells: Iterable[Cells], patience: int) -> str:
+    """How often the host was slower than its own pace beside the trials of these cells; nothing if it never was."""
+    again = [measured_again(cell.rows) for cell in cells]
+    if not any(again):
+        return ""
+    ends = f"for {sum(count >= patience for count in again)} of {len(again)} calls the limit of {patience} was reached"
+    return f"{sum(again)} trials were measured again, because the host was slower than its own pace; {ends}"
 
 
 CELL = ("estimator", "truncated", "num_envs", "seq_len", "actions")
@@ -99,9 +108,6 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         repeats |= runs
         unknown = any(map(math.isnan, runs.values()))
         verdicts[label(key)] = math.nan if unknown else float(len({enough(v, k) for k, v in runs.items()}))
-    again = [measured_again(group.rows) for _, group in headline.groups("estimator", "truncated")]
-    ends = f"for {sum(count >= PATIENCE for count in again)} of {len(again)} calls the limit of {PATIENCE} was reached"
-    note = f"{sum(again)} trials were measured again, because the host was slower than its own pace; {ends}"
     record(
         "headline",
         "grid",
@@ -109,7 +115,7 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         repeats,
         enough,
         min,
-        note if any(again) else "",
+        again_words((group for _, group in headline.groups("estimator", "truncated")), PATIENCE["grid"]),
     )
     record("headline_agrees", "grid", "one verdict in ten runs", verdicts, lambda v, _: v == 1, max)
     record(
@@ -141,9 +147,10 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
     record("bandwidth", "grid bandwidth", ">= 0.85; retrace >= 0.80 (A = 4), >= 0.65 (A = 18)", shares,
            lambda v, k: v >= (0.85 if not k.startswith("retrace") else 0.65 if "A18" in k else 0.80), min)  # fmt: skip
 
+    rows_cells = dict(cells.where(section="rows").groups("num_envs", "seq_len"))
     for metric in ("full", "device"):
         values = {}
-        for key, group in cells.where(section="rows").groups("num_envs", "seq_len"):
+        for key, group in rows_cells.items():
             theirs = [group.us(name, metric=metric) for name in ("cuda_rows", "cuda_rows_prepared")]
             faster = math.nan if any(map(math.isnan, theirs)) else min(theirs)
             values[label(key)] = faster / group.us("rlscan", metric=metric)
@@ -154,6 +161,7 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
             values,
             lambda v, _: v > 1,
             min,
+            again_words(rows_cells.values(), PATIENCE["rows"]) if metric == "full" else "",
         )
     record(
         "retrace_long",

@@ -169,7 +169,18 @@ def test_what_is_measured_beside_a_slow_host_is_measured_again_and_kept(
     assert paced(0) == (trials(0, 1), [])
     again = [{**row, "disturbed": disturbed} if matching(row, **HEADLINE, repeat=3) else row for row in rows]
     assert evaluate(again)["headline"]["note"].startswith("3 trials were measured again")
-    assert "note" not in evaluate(rows)["headline"]
+    few = {"section": "rows", "metric": "full", "num_envs": 128}
+    again = [{**row, "disturbed": disturbed * 7} if matching(row, **few) else row for row in rows]
+    note = "105 trials were measured again, because the host was slower than its own pace; for 5 of 39 calls the limit"
+    assert evaluate(again)["rows_full"]["note"].startswith(note)
+    for name in ("headline", "rows_full"):
+        assert "note" not in evaluate(rows)[name]
+
+
+def test_trials_are_measured_again_where_a_few_microseconds_of_the_host_decide() -> None:
+    for job in targets.jobs():
+        headline = job.section == "grid" and job.shape == (4096, 128)
+        assert job.patience == (60 if headline else 20 if job.section == "rows" else 0)
 
 
 def test_fewer_than_ten_runs_miss_the_headline(rows: Rows) -> None:
