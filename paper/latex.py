@@ -43,6 +43,7 @@ WANTED = {
     "h200/table6.json": "Table 6",
     "h200/figure1.json": "Figure 1, launch and device",
     "h200/pufferlib.json": "Figures 2 and 3, one thread a row and PufferLib",
+    "h200/pufferlib_unsteady.json": "the same by an earlier rule for a slow host",
     "h200/retrace_long.json": "Retrace over long windows",
     "h200/accesses.json": "memory accesses, counted by the profiler",
     "h200/targets.json": "speed targets",
