@@ -82,7 +82,7 @@ def of_table(name: str, seed: int = 0) -> Iterator[Job]:
                         truncated,
                         actions,
                         repeats=RUNS if headline else 1,
-                        patience=PATIENCE[section] if headline or section == "rows" else 0,
+                        patience=PATIENCE.get("headline" if headline else section, 0),
                         stream=math.prod(shape) >= {"large": LARGE, "all": 0}.get(block.get("stream"), math.inf),
                         seed=seed,
                     )

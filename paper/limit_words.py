@@ -23,7 +23,7 @@ from paper.limit_facts import (
     warps_words,
 )
 from paper.text import number
-from paper.verdicts import CELL, HEADLINE, PATIENCE, label, measured_again
+from paper.verdicts import AGAIN, CELL, HEADLINE, PATIENCE, label, measured_again
 
 
 def headline(facts: Facts) -> Iterator[str]:
@@ -57,8 +57,8 @@ def headline(facts: Facts) -> Iterator[str]:
             again = measured_again(same_call.rows)
             if again:
                 yield (
-                    f"{again} trials of this call were measured again, because the host was slower than its own pace; "
-                    f"after {PATIENCE['grid']} its pace is no longer taken."
+                    f"{again} trials of this call were {AGAIN}; "
+                    f"after {PATIENCE['headline']} its pace is no longer taken."
                 )
 
 

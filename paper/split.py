@@ -13,7 +13,7 @@ from paper.bench import tables
 from paper.jobs import judged_tables
 from paper.keeping import partial, write
 from paper.text import LOOP
-from paper.verdicts import HEADLINE, ROWS, measured_again
+from paper.verdicts import AGAIN, HEADLINE, ROWS, measured_again
 
 Row = dict[str, Any]
 APART = ("commit", "date")  # what tells one run from another
@@ -51,7 +51,7 @@ def notes(name: str, rows: list[Row]) -> list[str]:
     if again:
         where = "; their samples are in table4.json and table6.json" if name == "table3" else ", their samples kept"
         trials = f"{again} {'of its ' * bool(runs)}trials"
-        found.append(f"{trials} were measured again, because the host was slower than its own pace{where}.")
+        found.append(f"{trials} were {AGAIN}{where}.")
     return found
 
 

@@ -9,7 +9,8 @@ from typing import Any
 HEADLINE = (4096, 128)
 LARGE = 2**23  # N·T from which bandwidth counts
 RUNS = 10  # of the headline
-PATIENCE = {"grid": 60, "rows": 20}  # trials of a cell that are measured again: of the headline alone, and of every row
+PATIENCE = {"headline": 60, "rows": 20}  # trials of one cell that are measured again, at most
+AGAIN = "measured again, because the host was slower than its own pace"
 ROWS = "targets_rows.json"  # where rows are that say nothing else
 
 
@@ -50,7 +51,7 @@ def again_words(cells: Iterable[Cells], patience: int) -> str:
     if not any(again):
         return ""
     ends = f"for {sum(count >= patience for count in again)} of {len(again)} calls the limit of {patience} was reached"
-    return f"{sum(again)} trials were measured again, because the host was slower than its own pace; {ends}"
+    return f"{sum(again)} trials were {AGAIN}; {ends}"
 
 
 CELL = ("estimator", "truncated", "num_envs", "seq_len", "actions")
@@ -115,7 +116,7 @@ def evaluate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         repeats,
         enough,
         min,
-        again_words((group for _, group in headline.groups("estimator", "truncated")), PATIENCE["grid"]),
+        again_words((group for _, group in headline.groups("estimator", "truncated")), PATIENCE["headline"]),
     )
     record("headline_agrees", "grid", "one verdict in ten runs", verdicts, lambda v, _: v == 1, max)
     record(
